@@ -2,12 +2,18 @@
 kept."""
 
 import json
+import pkgutil
+import sys
+from contextlib import suppress
+from importlib import import_module
 
 import pytest
 import yaml
 
 pytest.importorskip("torch")
 
+import app.answers
+import real_runs
 from app.cli.main import main
 from tests.app.answers.sweep.conftest import PLAIN
 from tests.faults.held import bytes_below, recorded_values
@@ -52,20 +58,34 @@ def words(tiny_folder, tmp_path):
     return made
 
 
+@pytest.fixture(scope="module")
+def loaded():
+    """Every module that may begin long work: one that is first loaded while a function is replaced
+    would keep the replacement."""
+    for package in (app.answers, real_runs):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            with suppress(ImportError):  # of an extra that is not installed
+                import_module(found.name)
+
+
 @pytest.fixture
-def undone(monkeypatch):
-    """Whatever begins long work says so."""
+def undone(monkeypatch, loaded):
+    """Whatever begins long work says so, wherever it has been imported to."""
 
     def begun(*_, **__):
         raise AssertionError("work began")
 
+    monkeypatch.setattr("app.answers.sweep.evaluate.SweepEvaluation.shard", begun)
     for name in (
         "real_runs.models.loading.weights.load_weights",
-        "app.answers.sweep.evaluate.SweepEvaluation.shard",
         "costmodel.optimizers.recommend.recommend",
         "real_runs.kernels.timing.measure",
     ):
-        monkeypatch.setattr(name, begun)
+        place, _, function = name.rpartition(".")
+        real = getattr(import_module(place), function)
+        for module in list(sys.modules.values()):
+            if getattr(module, "__dict__", {}).get(function) is real:
+                monkeypatch.setattr(module, function, begun)
 
 
 @pytest.mark.parametrize("verb", VERBS)
