@@ -19,7 +19,7 @@ from costmodel.answers.steps.planned_step import (
 from costmodel.answers.steps.refine_step import refine_footprint
 from costmodel.answers.steps.setting import Setting, group_step_cost
 from costmodel.answers.steps.step import StepCost
-from costmodel.answers.uncertainty import DRAWS, StepDraws, draw_steps, interval, paired
+from costmodel.answers.uncertainty import DRAWS, StepDraws, draw_steps, interval_holding, paired
 from costmodel.drafters.formats import drafter_bytes, drafter_kv_bytes_per_token
 from costmodel.drafters.pass_costs import prompt_draft_s
 from costmodel.laws.acceptance import Acceptance, geometric
@@ -166,15 +166,14 @@ def intervals(
     shape = result.step_s.shape
     b = np.broadcast_to(np.asarray(batch, dtype=np.float64), shape).reshape(1, -1)
 
-    def shaped(samples: Array) -> tuple[Array, Array]:
-        low, high = interval(samples)
-        return low.reshape(shape), high.reshape(shape)
+    def holding(point: Array, samples: Array) -> tuple[Array, Array]:
+        return interval_holding(point, samples.reshape(draws, *shape))
 
     return Intervals(
-        step_s=shaped(drawn.step_s),
-        tokens_per_step=interval(tokens),
-        tokens_per_s=shaped(b * tokens[:, None] / drawn.step_s),
-        speedup=shaped(tokens[:, None] * drawn.plain_s / drawn.step_s),
+        step_s=holding(result.step_s, drawn.step_s),
+        tokens_per_step=interval_holding(result.acceptance.tokens_per_step, tokens),
+        tokens_per_s=holding(result.tokens_per_s, b * tokens[:, None] / drawn.step_s),
+        speedup=holding(result.speedup, tokens[:, None] * drawn.plain_s / drawn.step_s),
     )
 
 

@@ -46,6 +46,24 @@ def interval(samples: Array, coverage: float = COVERAGE) -> tuple[Array, Array]:
     return low, high
 
 
+def interval_holding(
+    point: npt.ArrayLike, samples: Array, coverage: float = COVERAGE
+) -> tuple[Array, Array]:
+    """Central interval of `samples` along the first axis, widened where `point` lies outside.
+
+    The errors of an operation may all lie on one side of its point, where its kernel was always
+    slower (or faster) than its form says. The middle of what is drawn lies off the point then, and
+    the point of a ratio of two steps may lie beyond an end of the central interval.
+
+    Args:
+        point: the estimate, of the shape of one sample.
+        samples: draws, along the first axis.
+        coverage: of the central interval.
+    """
+    low, high = interval(samples, coverage)
+    return np.minimum(low, point), np.maximum(high, point)
+
+
 def draw_steps(
     plain: StepCost,
     step: StepCost,

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from costmodel.answers.uncertainty import HALF_WIDTH_SIGMA, interval
+from costmodel.answers.uncertainty import HALF_WIDTH_SIGMA, interval_holding
 from costmodel.laws.acceptance import DepthRates
 from costmodel.laws.claims import rate_claim
 from costmodel.method import Method
@@ -56,8 +56,8 @@ class KnownLength:
     @property
     def interval(self) -> tuple[float, float]:
         """80 % interval of the tokens per step, sampling error alone."""
-        low, high = interval(self.samples)
-        return min(float(low), self.tokens_per_step), max(float(high), self.tokens_per_step)
+        low, high = interval_holding(self.tokens_per_step, self.samples)
+        return float(low), float(high)
 
 
 def known_lengths(

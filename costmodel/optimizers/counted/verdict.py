@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from costmodel.answers.estimate import step_cost
-from costmodel.answers.uncertainty import draw_steps, interval
+from costmodel.answers.uncertainty import draw_steps, interval_holding
 from costmodel.answers.workload import Limits
 from costmodel.laws.claims import rate_claim
 from costmodel.optimizers.allowed import Contender
@@ -227,8 +227,8 @@ def _verdict(
         gain_ratio=gain,
         in_use_tokens_per_s=max(float(point[in_use]), 0.0),
         best_tokens_per_s=float(point[best]),
-        gain_interval=_holding(together, gain),
-        gain_interval_of_counts=_holding(of_counts, gain),
+        gain_interval=_bounds(interval_holding(gain, together)),
+        gain_interval_of_counts=_bounds(interval_holding(gain, of_counts)),
         faster_probability=float(np.mean(together > 0.0)) if best != in_use else 0.5,
         counts_loss_ratio=float(np.quantile(counted.max(axis=0) / counted[best] - 1.0, 0.9)),
         unknown=unknown if could > 0.0 else None,
@@ -262,7 +262,5 @@ def _model_errors(
     return np.asarray(errors if best > in_use else 1.0 / errors)
 
 
-def _holding(samples: Array, point: float) -> tuple[float, float]:
-    """80 % interval, which holds the point."""
-    low, high = interval(samples)
-    return min(float(low), point), max(float(high), point)
+def _bounds(interval: tuple[Array, Array]) -> tuple[float, float]:
+    return float(interval[0]), float(interval[1])
