@@ -6,7 +6,7 @@ row ends in an error.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any, TypeVar
 
@@ -14,7 +14,7 @@ from app.answers.answer import Column, Row
 from app.answers.feasible import Holds, Settings, change_words, nearest_changes
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
-from hardware_profiles.errors import InfeasibleError, InputError, UnknownNameError
+from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.places import is_file
 
 LISTED = ("model", "device", "engine")
@@ -161,14 +161,6 @@ class MarkedCell(Row):
         )
 
 
-def marked_cell(row: Mapping[str, Any]) -> MarkedCell:
-    """The marked cell that a row of an answer without types is."""
-    names = {part.name for part in fields(MarkedCell)}
-    return MarkedCell(
-        **{"model": "", "device": "", "engine": ""} | {k: v for k, v in row.items() if k in names}
-    )
-
-
 def several(names: str, what: str) -> str:
     """The one name of a list, or how many of what it has: `2 devices`."""
     count = len(names_of(names, f"--{what}"))
@@ -190,15 +182,3 @@ def reason_lines(rows: Sequence[MarkedCell], names: Sequence[str]) -> list[str]:
     more = len(lines) - MOST_REASON_LINES
     rest = f"and {more} more cells that cannot be; --csv and --json have every reason"
     return [*list(lines.values())[:MOST_REASON_LINES], *([rest] if more > 0 else [])]
-
-
-def require_one(rows: Sequence[Mapping[str, Any]]) -> None:
-    """End where no row of an answer without types can be run, after they have been shown.
-
-    Raises:
-        InfeasibleError: the first reason, and what would do.
-    """
-    if rows and not any(row["feasible"] for row in rows):
-        reasons = list(dict.fromkeys(marked_cell(row).reason_words for row in rows))
-        more = f" (and {len(reasons) - 1} more cells)" if len(reasons) > 1 else ""
-        raise InfeasibleError(f"{reasons[0]}{more}")

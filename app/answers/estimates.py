@@ -74,7 +74,7 @@ class OverheadOrigin(Row):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Provenance(Row):
+class ProvenanceRow(Row):
     """Where the numbers of an estimate come from."""
 
     acceptance: Annotated[KnownAcceptance, Column("Where acceptance is known from.")]
@@ -87,7 +87,7 @@ class Provenance(Row):
     ]
 
 
-class Point(TypedDict):
+class PointEstimate(TypedDict):
     """The estimates of a point with their intervals, which several kinds of rows have."""
 
     step_s: float
@@ -99,9 +99,9 @@ class Point(TypedDict):
     speedup_interval: Interval
 
 
-def point(result: Estimate, spread: Intervals) -> Point:
+def point(result: Estimate, spread: Intervals) -> PointEstimate:
     """Estimates of one point with their intervals."""
-    return Point(
+    return PointEstimate(
         step_s=float(result.step_s),
         step_s_interval=pair(spread.step_s),
         tokens_per_step_interval=pair(spread.tokens_per_step),
@@ -147,11 +147,11 @@ def acceptance(source: Source, used: Iterable[Acceptance] = ()) -> KnownAcceptan
     )
 
 
-def provenance(setting: Setting, result: Estimate, source: Source) -> Provenance:
+def provenance(setting: Setting, result: Estimate, source: Source) -> ProvenanceRow:
     """Where the numbers of an estimate come from, and which terms make it uncertain."""
     used = setting.overhead if result.acceptance.draft_tokens else setting.plain_overhead
     device = setting.device
-    return Provenance(
+    return ProvenanceRow(
         acceptance=acceptance(source, [result.acceptance]),
         device=DeviceOrigin(
             name=device.name, calibrated=device.calibrated, constants_from=device.constants_from

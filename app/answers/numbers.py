@@ -8,11 +8,8 @@ CSV carry the numbers as they are.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from textwrap import fill
 
 from hardware_profiles.units import MICRO, MILLI
-
-WIDEST = 100  # characters of a line
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,13 +147,6 @@ def lopsided(value: float, bounds: Sequence[float] | None) -> bool:
         return False
     below, above = sorted((value - bounds[0], bounds[1] - value))
     return above > 2.0 * below and above > 0.05 * abs(value)
-
-
-def wrapped(text: str) -> str:
-    """A sentence as lines that fit a terminal, the further ones indented."""
-    return fill(
-        text, WIDEST, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-    )
 
 
 def _decimals(value: float, digits: int) -> int:

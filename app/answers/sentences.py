@@ -2,7 +2,7 @@
 
 from textwrap import fill
 
-WIDEST = 100
+WIDEST = 100  # characters of a line
 
 
 def folded(sentence: str) -> str:

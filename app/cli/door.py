@@ -7,7 +7,7 @@ Its fields become options in panels, as `--help` shows them. Leaves out what a f
 import inspect
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
@@ -162,13 +162,22 @@ def _declared(f: NamedField) -> Any:
     row = f.row
     offered = getattr(completion, row.names) if row.names else None
     shown: dict[str, Any] = {"help": row.meaning, "autocompletion": offered}
-    shown |= {"metavar": row.placeholder} if row.placeholder else {}
+    placeholder = row.placeholder or _repeated(f.hint)
+    shown |= {"metavar": placeholder} if placeholder else {}
     if row.argument:
         return typer.Argument(**shown)
     spelled = [word for word in (row.spelled or f.option, row.also) if word]
     return typer.Option(
         *spelled, min=row.least, max=row.most, rich_help_panel=str(row.group), **shown
     )
+
+
+def _repeated(hint: Any) -> str | None:
+    """What help shows for one value of an option that is repeated; None of other options."""
+    for part in (hint, *get_args(hint)):
+        if get_origin(part) is list:
+            return f"<{get_args(part)[0].__name__.lower()}>"
+    return None
 
 
 class PanelledCommand(typer.core.TyperCommand):

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.answers.answer import Column, Table, shown_columns
-from app.answers.numbers import WIDEST, TimeUnit, fixed, plain, ranged, time_unit
+from app.answers.numbers import TimeUnit, fixed, plain, ranged, time_unit
+from app.answers.sentences import WIDEST
 from hardware_profiles.units import GIGA
 
 _LONGEST_WORD = 30  # that is never broken

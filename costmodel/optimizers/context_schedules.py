@@ -36,13 +36,6 @@ class ContextSchedule:
     schedule: Schedule
     losses: Mapping[int, tuple[float, float]]
 
-    @property
-    def worst_context(self) -> int:
-        """The context at which it loses most beyond that context's own schedule."""
-        return max(
-            self.losses, key=lambda context: self.losses[context][0] - self.losses[context][1]
-        )
-
 
 def context_schedules(contenders: Sequence[Contender], optimum: Optimum) -> list[ContextSchedule]:
     """One schedule for all contexts, of every drafter with chains; none where one context was asked

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app.answers.numbers import WIDEST, fixed, plain, ranged
+from app.answers.numbers import fixed, plain, ranged
+from app.answers.sentences import WIDEST
 
 FOLDER = Path(__file__).parent
 _SPEC = importlib.util.spec_from_file_location("golden_outputs", FOLDER / "regenerate_outputs.py")

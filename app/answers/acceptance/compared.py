@@ -21,7 +21,7 @@ from costmodel.optimizers.drafters.sources import Source
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OwnDrafter(Row):
+class OwnDrafterRow(Row):
     """A drafter whose acceptance the question states."""
 
     drafter: Annotated[str, Column("As the question names it.")]
@@ -52,10 +52,10 @@ class ComparedFigures(Answer):
 
     name: ClassVar[str] = "acceptance"
     entries: Sequence[PublishedFigure]
-    yours: Sequence[OwnDrafter]
+    yours: Sequence[OwnDrafterRow]
 
     @property
-    def own_rows(self) -> Sequence[OwnDrafter | PublishedFigure]:
+    def own_rows(self) -> Sequence[OwnDrafterRow | PublishedFigure]:
         """Yours, and the published figures."""
         return [*self.yours, *self.entries]
 
@@ -102,7 +102,7 @@ def answer(question: AcceptanceCompareQuestion) -> ComparedFigures:
         inputs=inputs_of(question, drafter=named),
         entries=[PublishedFigure.of(entry, has_curve=True) for entry in chains],
         yours=[
-            OwnDrafter(
+            OwnDrafterRow(
                 drafter=text,
                 method=source.method,
                 target=target_slug(question.model) if question.model else "",

@@ -34,7 +34,7 @@ from real_runs.servers.load import LoadResult, SentLoad, run_load
 
 
 @dataclass(frozen=True, kw_only=True)
-class Load(Answer):
+class LoadRun(Answer):
     """The answer of `load`, whose folder holds the requests as they were answered.
 
     Attributes:
@@ -100,7 +100,7 @@ class Load(Answer):
             raise InputError(message, key=self.address)
 
 
-def answer(question: LoadQuestion) -> Load:
+def answer(question: LoadQuestion) -> LoadRun:
     """Draw the requests, send those that are not answered yet, and measure.
 
     Raises:
@@ -136,7 +136,7 @@ def answer(question: LoadQuestion) -> Load:
     )
     with counting(question.quiet) as report:
         result = run_load(load, report)
-    return Load(
+    return LoadRun(
         inputs=inputs_of(question, url=str(server.address), count=count, option=options),
         server=server_row(server),
         metrics=result.summary,

@@ -32,7 +32,7 @@ from traces.storage.acceptance_file import write_acceptance
 
 
 @dataclass(frozen=True, kw_only=True)
-class Observed(Answer):
+class ObservedServer(Answer):
     """The answer of `observe`.
 
     Attributes:
@@ -90,7 +90,7 @@ class Observed(Answer):
             raise self.refusal
 
 
-def answer(question: ObserveQuestion) -> Observed:
+def answer(question: ObserveQuestion) -> ObservedServer:
     """Watch the server, and write the acceptance where it is asked for.
 
     Raises:
@@ -114,7 +114,7 @@ def answer(question: ObserveQuestion) -> Observed:
     if question.out is not None and trace is not None:
         make_folder(question.out.parent)
         write_acceptance(trace, question.out)
-    return Observed(
+    return ObservedServer(
         inputs=inputs_of(question, url=str(server.address), for_s=for_s, every_s=every_s),
         server=server_row(observation.server),
         observed_s=observation.seconds,

@@ -90,7 +90,7 @@ class Coverage(Answer):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Citation(Row):
+class CitationRow(Row):
     """How a method is cited."""
 
     slug: Annotated[str, Column("Of the method.")]
@@ -109,10 +109,10 @@ class Citations(Answer):
     name: ClassVar[str] = "bibtex"
     unwritten: ClassVar[tuple[str, ...]] = ("citations",)
     bibtex: str
-    citations: Sequence[Citation]
+    citations: Sequence[CitationRow]
 
     @property
-    def own_rows(self) -> Sequence[Citation]:
+    def own_rows(self) -> Sequence[CitationRow]:
         """The citations."""
         return self.citations
 
@@ -134,7 +134,7 @@ def answer(question: MethodsQuestion) -> Methods | Coverage | Citations:
     names = method_names() if question.name is None else [question.name]
     entries = [load_method(name) for name in names]
     if question.bibtex:
-        citations = [Citation(slug=m.slug, bibtex=bibtex(m)) for m in entries]
+        citations = [CitationRow(slug=m.slug, bibtex=bibtex(m)) for m in entries]
         text = "\n\n".join(citation.bibtex for citation in citations)
         return Citations(inputs=inputs, bibtex=text, citations=citations)
     return Methods(inputs=inputs, methods=[_fields(m) for m in entries], entries=entries)

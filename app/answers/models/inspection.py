@@ -78,7 +78,7 @@ class ParametersByPart(Row):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PartRow(Row):
+class ParameterPart(Row):
     """A part of a model's parameters."""
 
     part: Annotated[str, Column("Which.")]
@@ -87,7 +87,7 @@ class PartRow(Row):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Card(Row):
+class ModelCardRow(Row):
     """What a shipped model's file says of its own numbers."""
 
     official_parameters: Annotated[float | None, Column("As its makers state them.")]
@@ -123,7 +123,7 @@ class ModelDescription(Row):
     assumed: Annotated[
         Mapping[str, object], Column("Defaults of its class for keys that the config leaves out.")
     ]
-    card: Annotated[Card | None, Column("Sources of a shipped model.")]
+    card: Annotated[ModelCardRow | None, Column("Sources of a shipped model.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,9 +220,9 @@ def _described(reading: Reading) -> ModelDescription:
     )
 
 
-def _card(name: str) -> Card:
+def _card(name: str) -> ModelCardRow:
     card = model_card(name)
-    return Card(**{key: getattr(card, key) for key in Card.__dataclass_fields__})
+    return ModelCardRow(**{key: getattr(card, key) for key in ModelCardRow.__dataclass_fields__})
 
 
 def parameters_by_part(a: Architecture) -> ParametersByPart:
@@ -314,11 +314,11 @@ def _shown_model(model: ModelDescription) -> Iterator[Table | str]:
             yield model.card.note
 
 
-def _part_rows(model: ModelDescription) -> Iterator[PartRow]:
+def _part_rows(model: ModelDescription) -> Iterator[ParameterPart]:
     """The parts that the model has."""
     for name, column in columns_of(ParametersByPart).items():
         if parameters := getattr(model.parameters_by_part, name):
-            yield PartRow(
+            yield ParameterPart(
                 part=column.head or name,
                 billions=parameters / GIGA,
                 percent=100 * parameters / model.parameters,

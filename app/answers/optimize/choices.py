@@ -8,19 +8,19 @@ from app.answers.drafting import drafting
 from app.answers.estimates import acceptance, pair, phases, point, provenance
 from app.answers.feasible import nearest_changes
 from app.answers.optimize.rows import (
-    Carried,
-    Cell,
-    Choice,
+    CarriedRow,
+    CellRow,
+    ChoiceRow,
     ContextLoss,
-    ContextSchedule,
-    Drafter,
+    ContextScheduleRow,
+    DrafterRow,
     Emission,
-    Neighbour,
+    NeighbourRow,
     Placed,
     RecordingLength,
     SharedSchedule,
-    Tie,
-    TopologyBest,
+    TieRow,
+    TopologyBestRow,
 )
 from costmodel.answers.estimate import Setting
 from costmodel.answers.positions import context_remark
@@ -51,9 +51,9 @@ class Ranked:
         curves: tokens per step of everything compared.
     """
 
-    choices: Sequence[Choice]
-    alternatives: Sequence[Choice]
-    drafters: Sequence[Drafter]
+    choices: Sequence[ChoiceRow]
+    alternatives: Sequence[ChoiceRow]
+    drafters: Sequence[DrafterRow]
     curves: Sequence[Emission]
 
 
@@ -67,7 +67,7 @@ def ranked(answer: Recommendation) -> Ranked:
     )
 
 
-def schedule_rows(answer: Recommendation, *, source: int | None = None) -> list[ContextSchedule]:
+def schedule_rows(answer: Recommendation, *, source: int | None = None) -> list[ContextScheduleRow]:
     """The schedules of a recommendation.
 
     Args:
@@ -75,7 +75,7 @@ def schedule_rows(answer: Recommendation, *, source: int | None = None) -> list[
         source: of one drafter, by its index; None: of all.
     """
     return [
-        ContextSchedule(
+        ContextScheduleRow(
             drafter=answer.names[s.source],
             method=s.method,
             context=s.context,
@@ -107,13 +107,13 @@ def shared_schedules(answer: Recommendation) -> list[SharedSchedule]:
     ]
 
 
-def choice(picked: search.Choice, answer: Recommendation) -> Choice:
+def choice(picked: search.Choice, answer: Recommendation) -> ChoiceRow:
     """One ranked configuration."""
     a, result, where = picked.acceptance, picked.result, picked.configuration.deployment
     setting = picked.contender.setting
     beyond = context_remark(setting.target, picked.context)
     varying = {"topology": picked.topology, **drafting(a)}
-    return Choice(
+    return ChoiceRow(
         model=where.model,
         device=where.device,
         engine=where.engine,
@@ -174,7 +174,7 @@ def _unmet_row(unmet: Unmet, limits: Limits) -> MarkedCell:
 
 def cell(
     here: search.Cell, answer: Recommendation, around: neighbours.Neighbourhood | None = None
-) -> Cell:
+) -> CellRow:
     """Who wins at one batch and context over all drafters, who comes next, and what that one loses.
 
     Args:
@@ -188,7 +188,7 @@ def cell(
     length = recorded(*given, trace.positions) if trace is not None else None
     where = answer.question.deployment
     beside = () if around is None else around.neighbours
-    return Cell(
+    return CellRow(
         model=where.model,
         device=where.device,
         engine=where.engine,
@@ -199,7 +199,7 @@ def cell(
         lost_ratio=here.lost_ratio,
         tie=None
         if tie is None
-        else Tie(
+        else TieRow(
             draft=str(shape_of(tie.acceptance)),
             topology=tie.acceptance.topology,
             draft_tokens=tie.acceptance.draft_tokens,
@@ -216,7 +216,7 @@ def cell(
         neighbours=[_neighbour(one, answer.names) for one in beside],
         carried=[]
         if around is None
-        else [Carried(batch=at.batch, lost_ratio=at.lost_ratio) for at in around.carried],
+        else [CarriedRow(batch=at.batch, lost_ratio=at.lost_ratio) for at in around.carried],
         longest_compared=not any(one.kind == "longer" for one in beside),
     )
 
@@ -239,9 +239,9 @@ def _placed(picked: search.Choice, answer: Recommendation) -> Placed:
     )
 
 
-def _neighbour(beside: neighbours.Neighbour, names: Sequence[str]) -> Neighbour:
+def _neighbour(beside: neighbours.Neighbour, names: Sequence[str]) -> NeighbourRow:
     a = beside.acceptance
-    return Neighbour(
+    return NeighbourRow(
         kind=beside.kind,
         drafter=None if a.draft_tokens == 0 else names[beside.source],
         topology=a.topology,
@@ -255,11 +255,11 @@ def _neighbour(beside: neighbours.Neighbour, names: Sequence[str]) -> Neighbour:
     )
 
 
-def drafter(source: Source, name: str) -> Drafter:
+def drafter(source: Source, name: str) -> DrafterRow:
     """A drafter that competed; facts of a recording are None without one."""
     trace = source.trace
     recorded_as = None if trace is None else trace.provenance
-    return Drafter(
+    return DrafterRow(
         name=name,
         method=source.method,
         model=source.model,
@@ -275,10 +275,10 @@ def drafter(source: Source, name: str) -> Drafter:
     )
 
 
-def topology_rows(answer: Recommendation) -> list[TopologyBest]:
+def topology_rows(answer: Recommendation) -> list[TopologyBestRow]:
     """The fastest of every topology at every batch and context, and which of them wins."""
     return [
-        TopologyBest(
+        TopologyBestRow(
             batch=best.batch,
             context=best.context,
             drafter=answer.names[best.source],

@@ -9,7 +9,7 @@ from app.answers.optimize.rows import (
     CountedLength,
     CountedVerdict,
     Counters,
-    NextRun,
+    NextRunRow,
 )
 from costmodel.answers.workload import Limits
 from costmodel.optimizers.candidates.static_candidates import CHAIN_LENGTHS, NGRAM_LENGTHS
@@ -140,8 +140,8 @@ def _verdict(verdict: Verdict, now: int | None) -> CountedVerdict:
     )
 
 
-def _next(run: next_run.NextRun) -> NextRun:
-    return NextRun(
+def _next(run: next_run.NextRun) -> NextRunRow:
+    return NextRunRow(
         draft_tokens=run.draft_tokens,
         steps=run.steps,
         batch=run.batch,

@@ -9,7 +9,7 @@ from typing import Annotated
 from app.answers.answer import Column, Row, Table, columns_of
 from app.answers.estimates import Interval
 from app.answers.numbers import plain
-from app.answers.optimize.rows import CountedVerdict, Counters, NextRun
+from app.answers.optimize.rows import CountedVerdict, Counters, NextRunRow
 from hardware_profiles.units import MILLI
 
 CAPTION = (
@@ -183,7 +183,7 @@ def _next_lines(counters: Counters) -> list[str]:
     return [_next_line(run, batch) for run in counters.next]
 
 
-def _next_line(run: NextRun, batch: float | None) -> str:
+def _next_line(run: NextRunRow, batch: float | None) -> str:
     length, why = f"K={run.draft_tokens}", _REASONS[run.reason]
     if not run.steps:
         return (

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from app.answers.answer import Column, Row, Table, columns_of
 from app.answers.numbers import fixed
-from app.answers.optimize.rows import Cell, Neighbour
+from app.answers.optimize.rows import CellRow, NeighbourRow
 from costmodel.optimizers.neighbours import TERMS
 
 CAPTION = (
@@ -36,7 +36,7 @@ class NeighbourWords(Row):
     overhead: Annotated[str, Column("By more work of the engine.", "engine")]
 
 
-def neighbour_table(cells: Sequence[Cell], name: str = "") -> Table:
+def neighbour_table(cells: Sequence[CellRow], name: str = "") -> Table:
     """A row a neighbour of every choice.
 
     Args:
@@ -53,7 +53,7 @@ def neighbour_table(cells: Sequence[Cell], name: str = "") -> Table:
     )
 
 
-def _row(cell: Cell, beside: Neighbour) -> NeighbourWords:
+def _row(cell: CellRow, beside: NeighbourRow) -> NeighbourWords:
     lost_by = {term: _signed(beside.lost_by[term]) if beside.lost_by else "" for term in TERMS}
     return NeighbourWords(
         batch=f"{cell.batch:,}",
@@ -66,14 +66,14 @@ def _row(cell: Cell, beside: Neighbour) -> NeighbourWords:
     )
 
 
-def neighbour_lines(cells: Sequence[Cell]) -> list[str]:
+def neighbour_lines(cells: Sequence[CellRow]) -> list[str]:
     """One sentence a batch and context: what the nearest neighbours lose, and why; and how far the
     choice carries.
     """
     return [_line(cell) for cell in cells if cell.neighbours]
 
 
-def _line(cell: Cell) -> str:
+def _line(cell: CellRow) -> str:
     allowed = [each for each in cell.neighbours if not each.barred]
     parts = [_why(each) for each in allowed[:3]]
     if cell.winner.topology == "chain" and cell.longest_compared:
@@ -93,7 +93,7 @@ def _line(cell: Cell) -> str:
     )
 
 
-def _why(beside: Neighbour) -> str:
+def _why(beside: NeighbourRow) -> str:
     """A neighbour's loss, what it loses by, and what it wins back."""
     by = beside.lost_by
     names = {"tokens": f"{'fewer' if by['tokens'] > 0 else 'more'} tokens per step"} | _NAMES

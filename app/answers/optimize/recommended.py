@@ -12,15 +12,15 @@ from app.answers.optimize import words
 from app.answers.optimize.counted_words import counted_lines, counted_table
 from app.answers.optimize.neighbour_words import neighbour_lines, neighbour_table
 from app.answers.optimize.rows import (
-    Cell,
-    Choice,
-    ContextSchedule,
+    CellRow,
+    ChoiceRow,
+    ContextScheduleRow,
     Counters,
-    Drafter,
+    DrafterRow,
     Emission,
     Range,
     SharedSchedule,
-    TopologyBest,
+    TopologyBestRow,
 )
 from app.answers.sentences import folded
 from app.questions.values import milliseconds
@@ -48,15 +48,15 @@ class Background:
     """
 
     inputs: Mapping[str, Any]
-    cells: Sequence[Cell]
+    cells: Sequence[CellRow]
     schedule: Sequence[Range]
     schedule_loss_ratio: float
-    schedules: Sequence[ContextSchedule]
+    schedules: Sequence[ContextScheduleRow]
     context_schedules: Sequence[SharedSchedule]
     dropped_batches: Sequence[int]
-    drafters: Sequence[Drafter]
+    drafters: Sequence[DrafterRow]
     curves: Sequence[Emission]
-    by_topology: Sequence[TopologyBest]
+    by_topology: Sequence[TopologyBestRow]
     exports: Mapping[str, Sequence[str]]
     counters: Counters | None = None
 
@@ -76,15 +76,15 @@ class Recommended(Background, Answer):
 
     name: ClassVar[str] = "recommendation"
     unwritten: ClassVar[tuple[str, ...]] = ("search", "entries", "folder")
-    choices: Sequence[Choice]
-    alternatives: Sequence[Choice]
+    choices: Sequence[ChoiceRow]
+    alternatives: Sequence[ChoiceRow]
     unmet: Sequence[MarkedCell]
     search: Recommendation
     entries: Sequence[Deployable]
     folder: Path | None
 
     @property
-    def own_rows(self) -> Sequence[Choice | MarkedCell]:
+    def own_rows(self) -> Sequence[ChoiceRow | MarkedCell]:
         """Choices, alternatives, and what cannot be run."""
         return [*self.choices, *self.alternatives, *self.unmet]
 
@@ -150,15 +150,15 @@ class RecommendedCells(Answer):
 
     name: ClassVar[str] = "recommendations"
     unwritten: ClassVar[tuple[str, ...]] = ("by_folder", "folder")
-    choices: Sequence[Choice]
-    alternatives: Sequence[Choice]
+    choices: Sequence[ChoiceRow]
+    alternatives: Sequence[ChoiceRow]
     unmet: Sequence[MarkedCell]
     answers: Sequence[CellBackground]
     by_folder: Mapping[str, Recommended]
     folder: Path | None
 
     @property
-    def own_rows(self) -> Sequence[Choice | MarkedCell]:
+    def own_rows(self) -> Sequence[ChoiceRow | MarkedCell]:
         """Choices, alternatives, and what cannot be run."""
         return [*self.choices, *self.alternatives, *self.unmet]
 
@@ -221,7 +221,7 @@ def _winners(
 ) -> Iterator[Table | str]:
     """One table of the winner at every batch and context, why others cannot be, and the limits."""
     cells = [cell for answer in answers for cell in answer.cells]
-    rows: list[Cell | MarkedCell] = [*cells, *unmet]
+    rows: list[CellRow | MarkedCell] = [*cells, *unmet]
     names = [name for name in LISTED if len({str(getattr(row, name)) for row in rows}) > 1]
     order = {
         name: list(
@@ -257,7 +257,7 @@ def _winners(
         caption=words.caption(searches),
         once=["context"],
         mark="run",
-        kind=Cell,
+        kind=CellRow,
     )
     yield from map(folded, words.cell_lines(cells, searches))
     yield from reason_lines(unmet, names)

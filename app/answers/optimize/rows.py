@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from app.answers.answer import Column, Row
-from app.answers.estimates import Interval, KnownAcceptance, Phases, Provenance
+from app.answers.estimates import Interval, KnownAcceptance, Phases, ProvenanceRow
 from app.answers.numbers import fixed
 
 Range = tuple[int, int, int]  # first batch, last batch, draft tokens
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Choice(Row):
+class ChoiceRow(Row):
     """The best configuration of a drafter at one batch and context; intervals hold 80 %."""
 
     model: Annotated[str, Column("Target model.")]
@@ -49,25 +49,19 @@ class Choice(Row):
     speedup_interval: Annotated[Interval, Column("Its interval.")]
     limit: Annotated[str, Column("What the step waits for.")]
     breakdown_s: Annotated[Phases, Column("Where the step's time goes.")]
-    provenance: Annotated[Provenance, Column("Where the numbers come from.")]
+    provenance: Annotated[ProvenanceRow, Column("Where the numbers come from.")]
     configuration: Annotated[Mapping[str, Any], Column("What to run, as `--config` reads it.")]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Placed(Row):
-    """A winner or runner-up over all drafters; plain decoding belongs to none of them."""
+class Compared(Row):
+    """A configuration that was compared: what it drafts, and what a step of it emits."""
 
     drafter: Annotated[str | None, Column("What drafts.")]
-    method: Annotated[str, Column("Decoding method.")]
     topology: Annotated[str, Column("Kind of drafts.")]
     draft: Annotated[str, Column("Shape of the drafts.")]
     draft_tokens: Annotated[int, Column("Draft tokens per request and step.")]
     tokens_per_step: Annotated[float, Column("Tokens emitted per step.")]
-    tokens_per_s: Annotated[float, Column("Tokens of all requests.")]
-    tokens_per_s_interval: Annotated[Interval, Column("Its interval.")]
-    speedup: Annotated[float, Column("Against no speculation.")]
-    speedup_interval: Annotated[Interval, Column("Its interval.")]
-    acceptance: Annotated[KnownAcceptance | None, Column("Where acceptance is known from.")]
 
     @property
     def words(self) -> str:
@@ -76,7 +70,19 @@ class Placed(Row):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tie(Row):
+class Placed(Compared):
+    """A winner or runner-up over all drafters; plain decoding belongs to none of them."""
+
+    method: Annotated[str, Column("Decoding method.")]
+    tokens_per_s: Annotated[float, Column("Tokens of all requests.")]
+    tokens_per_s_interval: Annotated[Interval, Column("Its interval.")]
+    speedup: Annotated[float, Column("Against no speculation.")]
+    speedup_interval: Annotated[Interval, Column("Its interval.")]
+    acceptance: Annotated[KnownAcceptance | None, Column("Where acceptance is known from.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TieRow(Row):
     """The simplest configuration that ties with a winner."""
 
     draft: Annotated[str, Column("Shape of its drafts.")]
@@ -96,28 +102,18 @@ class RecordingLength(Row):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Neighbour(Row):
+class NeighbourRow(Compared):
     """A configuration beside a winner."""
 
     kind: Annotated[str, Column("`shorter`, `longer`, another shape or drafter, or `off`.")]
-    drafter: Annotated[str | None, Column("What drafts.")]
-    topology: Annotated[str, Column("Kind of drafts.")]
-    draft: Annotated[str, Column("Shape of the drafts.")]
-    draft_tokens: Annotated[int, Column("Draft tokens per request and step.")]
-    tokens_per_step: Annotated[float, Column("Tokens emitted per step.")]
     tokens_per_s: Annotated[float | None, Column("Tokens of all requests.")]
     lost_ratio: Annotated[float | None, Column("Tokens/s that it loses.", unit="ratio")]
     lost_by: Annotated[Mapping[str, float], Column("What of that tokens and phases bring.")]
     barred: Annotated[str | None, Column("`memory` or `limits`, where it is not allowed.")]
 
-    @property
-    def words(self) -> str:
-        """The configuration: `eagle-3 chain:6`, or `off`."""
-        return run_words(self.drafter, self.topology, self.draft)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Carried(Row):
+class CarriedRow(Row):
     """What a winner loses at a neighbouring batch."""
 
     batch: Annotated[int, Column("Requests there.")]
@@ -125,7 +121,7 @@ class Carried(Row):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Cell(Row):
+class CellRow(Row):
     """Who wins at one batch and context over all drafters, and what stands beside."""
 
     model: Annotated[str, Column("Target model.")]
@@ -136,12 +132,14 @@ class Cell(Row):
     winner: Annotated[Placed, Column("The fastest.")]
     runner_up: Annotated[Placed | None, Column("The fastest of another drafter.")]
     lost_ratio: Annotated[float | None, Column("Tokens/s that it loses.", unit="ratio")]
-    tie: Annotated[Tie | None, Column("What ties with the winner and is simpler.")]
+    tie: Annotated[TieRow | None, Column("What ties with the winner and is simpler.")]
     recorded: Annotated[
         RecordingLength | None, Column("Whether the winner's recording is long enough.")
     ]
-    neighbours: Annotated[Sequence[Neighbour], Column("What stands beside it, nearest first.")] = ()
-    carried: Annotated[Sequence[Carried], Column("What it loses at other batches.")] = ()
+    neighbours: Annotated[
+        Sequence[NeighbourRow], Column("What stands beside it, nearest first.")
+    ] = ()
+    carried: Annotated[Sequence[CarriedRow], Column("What it loses at other batches.")] = ()
     longest_compared: Annotated[bool, Column("Whether nothing longer was compared.")] = False
 
     @property
@@ -188,7 +186,7 @@ class Cell(Row):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ContextSchedule(Row):
+class ContextScheduleRow(Row):
     """The draft length by batch of a drafter's chains at one context."""
 
     drafter: Annotated[str, Column("What drafts.")]
@@ -222,7 +220,7 @@ class SharedSchedule(Row):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Drafter(Row):
+class DrafterRow(Row):
     """A drafter that competed, and what its acceptance rests on."""
 
     name: Annotated[str, Column("As the answer names it.")]
@@ -240,15 +238,10 @@ class Drafter(Row):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Emission(Row):
+class Emission(Compared):
     """Tokens per step of a configuration that was compared."""
 
     method: Annotated[str, Column("Decoding method.")]
-    drafter: Annotated[str, Column("What drafts.")]
-    draft: Annotated[str, Column("Shape of the drafts.")]
-    draft_tokens: Annotated[int, Column("Draft tokens per request and step.")]
-    topology: Annotated[str, Column("Kind of drafts.")]
-    tokens_per_step: Annotated[float, Column("Tokens emitted per step.")]
     interval: Annotated[Interval | None, Column("Its interval.")]
     path_acceptance: Annotated[
         Sequence[float] | None,
@@ -257,17 +250,12 @@ class Emission(Row):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TopologyBest(Row):
+class TopologyBestRow(Compared):
     """The fastest of a drafter's topology at one batch and context."""
 
     batch: Annotated[int, Column("Requests that decode together.")]
     context: Annotated[int, Column("Cached tokens per request.")]
-    drafter: Annotated[str, Column("What drafts.")]
     method: Annotated[str, Column("Decoding method.")]
-    topology: Annotated[str, Column("Kind of drafts.")]
-    draft_tokens: Annotated[int, Column("Draft tokens per request and step.")]
-    draft: Annotated[str, Column("Shape of the drafts.")]
-    tokens_per_step: Annotated[float, Column("Tokens emitted per step.")]
     tokens_per_s: Annotated[float, Column("Tokens of all requests.")]
     speedup: Annotated[float, Column("Against no speculation.")]
     wins: Annotated[bool, Column("Whether nothing else of the drafter is faster there.")]
@@ -334,7 +322,7 @@ class CountedVerdict(Row):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NextRun(Row):
+class NextRunRow(Row):
     """What to measure next."""
 
     draft_tokens: Annotated[int, Column("Length to run.")]
@@ -361,7 +349,7 @@ class Counters(Row):
     suffices: Annotated[bool, Column("Whether the counts suffice everywhere.")]
     suffices_now: Annotated[bool, Column("Whether they do where the engine runs.")]
     tolerance_ratio: Annotated[float, Column("Gain below which nothing is changed.")]
-    next: Annotated[Sequence[NextRun], Column("What to measure next.")]
+    next: Annotated[Sequence[NextRunRow], Column("What to measure next.")]
     notes: Annotated[str, Column("Notes on the counts.")]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from app.answers.drafting import TOPOLOGY_WORDS
 from app.answers.numbers import LOPSIDED, lopsided, plain
-from app.answers.optimize.rows import Cell, ContextSchedule, SharedSchedule, TopologyBest
+from app.answers.optimize.rows import CellRow, ContextScheduleRow, SharedSchedule, TopologyBestRow
 from costmodel.answers.estimate import estimate
 from costmodel.answers.positions import context_remark
 from costmodel.drafters.checkpoint import brings_its_head
@@ -28,7 +28,7 @@ def caption(searches: Sequence[Recommendation]) -> str:
     )
 
 
-def cell_lines(cells: Sequence[Cell], searches: Sequence[Recommendation]) -> Iterator[str]:
+def cell_lines(cells: Sequence[CellRow], searches: Sequence[Recommendation]) -> Iterator[str]:
     """One line about ties, one about intervals that reach further to one side, and those about
     contexts beyond what a model was trained for.
     """
@@ -50,7 +50,7 @@ def cell_lines(cells: Sequence[Cell], searches: Sequence[Recommendation]) -> Ite
     yield from filter(None, dict.fromkeys(remarks))
 
 
-def drafter_lines(search: Recommendation, best: Sequence[TopologyBest]) -> Iterator[str]:
+def drafter_lines(search: Recommendation, best: Sequence[TopologyBestRow]) -> Iterator[str]:
     """What the acceptance of every drafter rests on, and which of its topologies wins where."""
     for source, name, contender in zip(
         search.sources, search.names, search.contenders, strict=True
@@ -62,7 +62,7 @@ def drafter_lines(search: Recommendation, best: Sequence[TopologyBest]) -> Itera
         yield from _who_wins(best)
 
 
-def _who_wins(best: Sequence[TopologyBest]) -> Iterator[str]:
+def _who_wins(best: Sequence[TopologyBestRow]) -> Iterator[str]:
     """One line per drafter and context: the fastest of every topology, batch by batch where the
     winner changes.
     """
@@ -80,13 +80,13 @@ def _who_wins(best: Sequence[TopologyBest]) -> Iterator[str]:
         yield f"{drafter} at context {context}: {'; '.join(parts)}"
 
 
-def margin_lines(cells: Sequence[Cell]) -> Iterator[str]:
+def margin_lines(cells: Sequence[CellRow]) -> Iterator[str]:
     """What ties with a winner and is simpler, and whether the recordings that chose are long
     enough.
     """
     several = len({cell.context for cell in cells}) > 1
 
-    def at(cell: Cell) -> str:
+    def at(cell: CellRow) -> str:
         return f"batch {plain(cell.batch)}" + (
             f", context {plain(cell.context)}" if several else ""
         )
@@ -115,7 +115,9 @@ def margin_lines(cells: Sequence[Cell]) -> Iterator[str]:
     )
 
 
-def schedule_lines(search: Recommendation, schedules: Sequence[ContextSchedule]) -> Iterator[str]:
+def schedule_lines(
+    search: Recommendation, schedules: Sequence[ContextScheduleRow]
+) -> Iterator[str]:
     """The draft length by batch of the drafter that wins at the smallest batch, at every
     context.
     """
@@ -153,7 +155,7 @@ def shared_schedule_lines(
         )
 
 
-def _ranges_words(row: ContextSchedule | SharedSchedule) -> str:
+def _ranges_words(row: ContextScheduleRow | SharedSchedule) -> str:
     """The first ranges of a schedule: `K=5 at batch 1-16, K=0 at batch 17-64`."""
     spans = [(f"{low}-{high}" if high > low else f"{low}", k) for low, high, k in row.schedule]
     words = ", ".join(f"K={k} at batch {span}" for span, k in spans[:_RANGES])

@@ -13,7 +13,7 @@ from app.answers.drafting import drafting
 from app.answers.estimates import acceptance, phases, point, uncertain_terms
 from app.answers.explanations import explanation, roofs_of
 from app.answers.feasible import Settings, require_cell, settings_of
-from app.answers.predict.rows import Prediction, Predictions
+from app.answers.predict.rows import PredictionRow, Predictions
 from app.questions.field import inputs_of
 from app.questions.predict import PredictQuestion
 from app.questions.resolve.accepted import as_given, asked_source, lengths_for, numbers_words
@@ -102,7 +102,7 @@ def answer(question: PredictQuestion) -> Answer:
     published = (
         source is not None and source.kind == "published"
     )  # the figure that suits each model best
-    rows: list[Prediction | MarkedCell] = []
+    rows: list[PredictionRow | MarkedCell] = []
     configurations: list[Acceptance] = []
     for cell, setting in settings:
         one = with_options(chosen, cell)
@@ -197,7 +197,7 @@ def _rows(
     drafts: ComparedShapes,
     grid: tuple[Sequence[int], Sequence[int]],
     wanted: _Wanted,
-) -> list[Prediction | MarkedCell]:
+) -> list[PredictionRow | MarkedCell]:
     """Rows of one cell at every context and batch; its reason at each where it cannot run."""
     batches, contexts = grid
     if isinstance(setting, str):
@@ -267,7 +267,7 @@ def _cell(configuration: DecodingConfiguration, setting: Setting) -> _Cell:
 
 def _row(
     cell: _Cell, a: Acceptance, batch: int, context: int, wanted: _Wanted
-) -> Prediction | MarkedCell:
+) -> PredictionRow | MarkedCell:
     """A prediction, or the mark of a cell that does not fit."""
     require_positions(cell.setting.target, context)
     row = {
@@ -282,7 +282,7 @@ def _row(
             cell.configuration, a, str(error), batch=batch, context=context, settings=cell.settings
         )
         return MarkedCell(**row, **mark)
-    return Prediction(**row, **_point(cell, a, batch, context, wanted))
+    return PredictionRow(**row, **_point(cell, a, batch, context, wanted))
 
 
 def _point(cell: _Cell, a: Acceptance, batch: int, context: int, wanted: _Wanted) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from app.answers.numbers import LOPSIDED, lopsided
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Prediction(Row):
+class PredictionRow(Row):
     """A configuration at one batch and context; intervals hold 80 %."""
 
     model: Annotated[str, Column("Target model.")]
@@ -107,19 +107,19 @@ class Predictions(Answer):
     name: ClassVar[str] = "predictions"
     unwritten: ClassVar[tuple[str, ...]] = ("remarks", "roofs")
     acceptance: KnownAcceptance | None
-    predictions: Sequence[Prediction | MarkedCell]
+    predictions: Sequence[PredictionRow | MarkedCell]
     remarks: Sequence[str]
     roofs: Mapping[str, Any]
 
     @property
-    def own_rows(self) -> Sequence[Prediction | MarkedCell]:
+    def own_rows(self) -> Sequence[PredictionRow | MarkedCell]:
         """The predictions."""
         return self.predictions
 
     def shown(self) -> Iterator[Table | str]:
         """The predictions, what belongs to their numbers, and why cells cannot be run."""
         inputs = self.inputs
-        able = [row for row in self.predictions if isinstance(row, Prediction)]
+        able = [row for row in self.predictions if isinstance(row, PredictionRow)]
         names = [name for name in LISTED if "," in inputs[name]]
         title = " on ".join(several(inputs[name], name) for name in ("model", "device"))
         formats = (inputs["method"], inputs["dtype"], several(inputs["engine"], "engine"))
@@ -141,7 +141,7 @@ class Predictions(Answer):
             ],
             caption="brackets: 80 % intervals",
             once=[*names, "batch", "context", "draft"],
-            kind=Prediction,
+            kind=PredictionRow,
         )
         if any(row.throughput_speedup is not None for row in able):
             yield (
@@ -162,7 +162,7 @@ class Predictions(Answer):
         yield from self.remarks
 
 
-def _plans(rows: Sequence[Prediction]) -> Table:
+def _plans(rows: Sequence[PredictionRow]) -> Table:
     first = rows[0].plan or {}
     sizes = ", ".join(
         f"{name} {first[name]}" for name in ("tp", "pp", "ep", "dp", "cp") if first[name] > 1
@@ -196,7 +196,7 @@ def _plans(rows: Sequence[Prediction]) -> Table:
     )
 
 
-def _explained(row: Prediction, explained: Mapping[str, Any]) -> Iterator[Table | str]:
+def _explained(row: PredictionRow, explained: Mapping[str, Any]) -> Iterator[Table | str]:
     total = sum(operation["seconds"] for operation in explained["operations"])
     yield Table(
         title=f"batch {row.batch}, context {row.context}, {row.draft}: where the time goes",

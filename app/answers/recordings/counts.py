@@ -1,8 +1,8 @@
 """What did an engine count, and what will the verbs make of it?"""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated
 
 from app.answers.answer import Column, Row
 from costmodel.laws.acceptance.stated import counted_rates
@@ -56,12 +56,6 @@ def counts_of(trace: AcceptanceTrace) -> Counts | None:
         geometric_acceptance=(rates.by_depth[0] if rates and not summary.sibling_vectors else None),
         sibling_vectors=[list(vector) for vector in summary.sibling_vectors],
     )
-
-
-def traced_acceptance(trace: AcceptanceTrace) -> dict[str, Any]:
-    """The level of a trace, and what was counted in it."""
-    counts = counts_of(trace)
-    return {"level": trace.level, **({} if counts is None else asdict(counts))}
 
 
 def _by_batch(windows: Sequence[Window]) -> list[tuple[int, float]]:

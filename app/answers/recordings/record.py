@@ -23,7 +23,7 @@ _MASKED_OPTIONS = frozenset({"masked", "out", "seed", "resume", "json", "quiet"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Recorded(Row):
+class RecordedTrace(Row):
     """A trace of a drafter that watched the model write."""
 
     file: Annotated[str, Column("The trace.", "trace")]
@@ -51,15 +51,15 @@ class Recorded(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recordings(Answer):
+class RecordedTraces(Answer):
     """The answer of `record`: the traces, which lie in the folder."""
 
     name: ClassVar[str] = ""
     is_written: ClassVar[bool] = True
-    traces: Sequence[Recorded]
+    traces: Sequence[RecordedTrace]
 
     @property
-    def own_rows(self) -> Sequence[Recorded]:
+    def own_rows(self) -> Sequence[RecordedTrace]:
         """The traces."""
         return self.traces
 
@@ -92,7 +92,7 @@ def answer(question: RecordQuestion) -> Answer:
         return record_served(question, options)
     with recording_bars(question.quiet) as advance:
         report = record(options, progress=advance)
-    return Recordings(
+    return RecordedTraces(
         inputs=inputs_of(question, drafter=options.drafters, temperature=options.temperatures),
         traces=[_recorded(file) for file in report.files],
     )
@@ -135,10 +135,10 @@ def _refuse_beside_masked(question: RecordQuestion) -> None:
             raise InputError(rule, key=f"--{name.replace('_', '-')}", value=value)
 
 
-def _recorded(file: RecordedFile) -> Recorded:
+def _recorded(file: RecordedFile) -> RecordedTrace:
     trace = read_trace(file.path)
     policy = trace.provenance.extra.get(POLICY_KEY)
-    return Recorded(
+    return RecordedTrace(
         file=str(file.path),
         drafter=file.drafter,
         temperature=file.temperature,

@@ -14,12 +14,12 @@ from typing import Any
 from app.answers.progress import progress_line
 from app.answers.reproduction.rows import (
     ErrorSizes,
-    GroupErrors,
     NoiseRow,
     NumberErrors,
     PublishedNumber,
     RefusedNumbers,
     Reproduction,
+    StatedGroupErrors,
     SystemErrors,
 )
 from app.questions.field import inputs_of
@@ -150,7 +150,7 @@ def _kind(p: Prediction) -> str:
     return "tokens" if unit.startswith("tokens/") else "absolute"
 
 
-def _group(rows: Sequence[PublishedNumber]) -> GroupErrors:
+def _group(rows: Sequence[PublishedNumber]) -> StatedGroupErrors:
     """Errors of a group: of all its numbers, of each kind, and of speedups and baselines that stand
     beside them.
     """
@@ -158,7 +158,7 @@ def _group(rows: Sequence[PublishedNumber]) -> GroupErrors:
     def of_kind(kind: str) -> NumberErrors:
         return NumberErrors(**_errors([row for row in rows if row.kind == kind]))
 
-    return GroupErrors(
+    return StatedGroupErrors(
         **_errors(rows),
         absolute=of_kind("absolute"),
         ratio=of_kind("ratio"),

@@ -93,7 +93,7 @@ class NumberErrors(ErrorSizes):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GroupErrors(NumberErrors):
+class StatedGroupErrors(NumberErrors):
     """Errors of the numbers of which equally much is stated."""
 
     absolute: Annotated[NumberErrors, Column("Of times and rates.")]
@@ -191,7 +191,7 @@ class Reproduction(Answer):
         "reason",
     )
     rows: Sequence[PublishedNumber]
-    groups: Mapping[str, GroupErrors]
+    groups: Mapping[str, StatedGroupErrors]
     systems: Sequence[SystemErrors]
     refused: Sequence[RefusedNumbers]
     noise_floor: Sequence[NoiseRow]
@@ -224,7 +224,7 @@ class Reproduction(Answer):
             yield Table(title="noise floor", rows=self.noise_floor[:_MOST_SPREADS], columns=columns)
 
 
-def _groups_table(groups: Mapping[str, GroupErrors]) -> Table:
+def _groups_table(groups: Mapping[str, StatedGroupErrors]) -> Table:
     return Table(
         title="predicted against published, by how much is stated",
         rows=[

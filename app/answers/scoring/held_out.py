@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from app.answers.scoring.measured import measured_times, shape
-from app.answers.scoring.rows import LeftOut
+from app.answers.scoring.rows import LeftOutFamily
 from hardware_profiles.errors import InputError
 from simulator.closed_loop.fit import fit
 from simulator.closed_loop.table_rows import RowAnswer, answer_rows
@@ -21,7 +21,7 @@ GROUPS = ("model", "device")
 
 def held_out(
     records: Sequence[Record], *, by: str, file: str, seed: int, progress: Callable[[str], None]
-) -> tuple[list[RowAnswer], list[LeftOut]]:
+) -> tuple[list[RowAnswer], list[LeftOutFamily]]:
     """Answers of every row, with constants fitted to the rows of other groups, and these constants
     by group.
 
@@ -57,7 +57,7 @@ def held_out(
             [records[index] for index in rows], file=file, seed=seed, constants=constants
         )
         answers |= dict(zip(rows, own_answers, strict=True))
-        fitted.append(LeftOut(left_out=name, rows=len(rows), constants=constants))
+        fitted.append(LeftOutFamily(left_out=name, rows=len(rows), constants=constants))
     return [answers[index] for index in range(len(records))], fitted
 
 

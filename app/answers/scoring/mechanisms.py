@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from app.answers.scoring.measured import ComparedTime, PublishedMeasurement
-from app.answers.scoring.rows import GatheredErrors, PartRow
+from app.answers.scoring.rows import GatheredErrors, TimePart
 from app.answers.scoring.summaries import SLICES
 
 _WORST = 0.1  # share of measurements that count as the worst
@@ -20,7 +20,7 @@ _NAMED = 8  # values of slices
 _LEAST = 5  # measurements of a value of a slice that is named
 
 
-def parts(measured: Sequence[PublishedMeasurement], quantity: str) -> list[PartRow]:
+def parts(measured: Sequence[PublishedMeasurement], quantity: str) -> list[TimePart]:
     """What each part takes of the predicted time, and which factor on it alone would bring answers
     nearest.
 
@@ -48,7 +48,7 @@ def parts(measured: Sequence[PublishedMeasurement], quantity: str) -> list[PartR
         means = abs(np.log(tried)).mean(axis=0)
         best = int(means.argmin())
         rows.append(
-            PartRow(
+            TimePart(
                 quantity=quantity,
                 part=name,
                 share_ratio=float(share.mean()),

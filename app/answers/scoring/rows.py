@@ -72,7 +72,7 @@ class SliceErrors(Row):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PartRow(Row):
+class TimePart(Row):
     """A part of the predicted time, and which factor on it alone would bring answers nearest."""
 
     quantity: _Quantity
@@ -143,7 +143,7 @@ class UnusableRows(Row):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LeftOut(Row):
+class LeftOutFamily(Row):
     """A model or device that was answered with constants which never saw it."""
 
     left_out: Annotated[str, Column("The model or device.")]
@@ -247,13 +247,13 @@ class ScoredRuns(Answer):
     table_rows: int
     overall: OverallErrors
     slices: Sequence[SliceErrors]
-    parts: Sequence[PartRow]
+    parts: Sequence[TimePart]
     gathered: Sequence[GatheredErrors]
     refused: Sequence[RefusedMeasurements]
     unusable: Sequence[UnusableRows]
     common: Sequence[SliceErrors]
     measurements: Sequence[MeasurementRow]
-    left_out: Sequence[LeftOut]
+    left_out: Sequence[LeftOutFamily]
 
     @property
     def own_rows(self) -> Sequence[SliceErrors]:
@@ -363,7 +363,7 @@ def _error_line(
     )
 
 
-def _constants_table(left_out: Sequence[LeftOut]) -> Table:
+def _constants_table(left_out: Sequence[LeftOutFamily]) -> Table:
     return Table(
         title="constants fitted without",
         rows=[
@@ -376,7 +376,7 @@ def _constants_table(left_out: Sequence[LeftOut]) -> Table:
     )
 
 
-def _parts_table(rows: Sequence[PartRow], quantity: str) -> Iterator[Table]:
+def _parts_table(rows: Sequence[TimePart], quantity: str) -> Iterator[Table]:
     """The parts of a quantity that take one percent of it or more."""
     large = [
         row

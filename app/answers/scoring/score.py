@@ -17,7 +17,7 @@ from app.answers.scoring.measured import (
 )
 from app.answers.scoring.mechanisms import gathered, parts
 from app.answers.scoring.rows import (
-    LeftOut,
+    LeftOutFamily,
     MeasurementRow,
     RefusedMeasurements,
     ScoredRuns,
@@ -43,7 +43,7 @@ def answer(question: ScoreQuestion) -> ScoredRuns:
     if by and by not in GROUPS:
         raise InputError(f"must be one of {', '.join(GROUPS)}", key="--leave-out", value=by)
     other = None if baseline is None else read_baseline(baseline)
-    left_out: list[LeftOut] = []
+    left_out: list[LeftOutFamily] = []
     with progress_line(question.quiet or question.json) as progress:
         records, answers = _answered(tables, question.seed, progress)
         if by:

@@ -13,7 +13,7 @@ from app.answers.optimize.counted_words import CAPTION as COUNTED
 from app.answers.optimize.counted_words import counted_lines, counted_table
 from app.answers.optimize.neighbour_words import CAPTION as BESIDE
 from app.answers.optimize.neighbour_words import neighbour_lines, neighbour_table
-from app.answers.optimize.rows import Cell, Counters
+from app.answers.optimize.rows import CellRow, Counters
 from app.render.charts.charts import digits
 from app.render.html.page import html_table
 from app.render.text import drawn
@@ -35,8 +35,8 @@ def counters_section(answer: Json) -> str:
 
 def neighbours_section(answer: Json) -> str:
     """What stands beside each choice, and why it loses; empty for an answer that does not say."""
-    cells: list[Cell] = [
-        read_row(Cell, cell) for cell in answer.get("cells") or () if cell.get("neighbours")
+    cells: list[CellRow] = [
+        read_row(CellRow, cell) for cell in answer.get("cells") or () if cell.get("neighbours")
     ]
     if not cells:
         return ""

@@ -10,10 +10,10 @@ from html import escape
 from pathlib import Path
 
 from app.answers.reproduction.rows import (
-    GroupErrors,
     NoiseRow,
     PublishedNumber,
     Reproduction,
+    StatedGroupErrors,
     SystemErrors,
 )
 from app.render.charts.charts import Figure, digits
@@ -81,7 +81,7 @@ def _ratio(value: float | None, sign: str = "") -> str:
     return "" if value is None else f"{value:{sign}.0%}"
 
 
-def _groups(groups: Mapping[str, GroupErrors]) -> str:
+def _groups(groups: Mapping[str, StatedGroupErrors]) -> str:
     lines = [
         [
             escape(f"{group}, {name}"),

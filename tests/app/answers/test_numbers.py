@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.answers.numbers import WIDEST, fixed, plain, ranged, time_unit
+from app.answers.numbers import fixed, plain, ranged, time_unit
+from app.answers.sentences import WIDEST
 from app.render.text import print_table
 
 numbers = st.floats(min_value=-1e12, max_value=1e12).filter(lambda x: x == 0 or abs(x) > 1e-9)
