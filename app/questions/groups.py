@@ -159,6 +159,16 @@ class LiveServerOptions:
     key_env: KeyEnv = None
 
 
+_REQUEST_KEYS = {
+    "requests": "requests.file",
+    "rate": "requests.rate_per_s",
+    "users": "requests.users",
+    "count": "requests.count",
+    "prompt_tokens": "requests.prompt_tokens",
+    "output_tokens": "requests.output_tokens",
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class RequestOptions:
     """The requests of a load: recorded, or drawn by arrivals or users."""
@@ -173,14 +183,12 @@ class RequestOptions:
     @property
     def named(self) -> dict[str, Any]:
         """By the keys of a scenario; None where an option was not given."""
-        return {
-            "requests.file": None if self.requests is None else str(self.requests),
-            "requests.rate_per_s": self.rate,
-            "requests.users": self.users,
-            "requests.count": self.count,
-            "requests.prompt_tokens": self.prompt_tokens,
-            "requests.output_tokens": self.output_tokens,
-        }
+        values = {key: getattr(self, name) for name, key in _REQUEST_KEYS.items()}
+        return values | {"requests.file": None if self.requests is None else str(self.requests)}
+
+
+REQUEST_OPTIONS = {key: f"--{name.replace('_', '-')}" for name, key in _REQUEST_KEYS.items()}
+"""The option that states each key of a scenario's requests."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
+from app.questions.groups import REQUEST_OPTIONS
 from app.questions.spelled_options import as_options, named_by_option
 from app.questions.values import seconds
 from hardware_profiles.errors import InputError
@@ -25,15 +26,6 @@ from simulator.scenario.file import Requests
 from simulator.scenario.schema import assignments, with_values
 from simulator.scenario.usual_requests import with_usual_requests
 from traces.importers.formats import read_requests_any
-
-_OPTIONS = {
-    "requests.file": "--requests",
-    "requests.rate_per_s": "--rate",
-    "requests.users": "--users",
-    "requests.count": "--count",
-    "requests.prompt_tokens": "--prompt-tokens",
-    "requests.output_tokens": "--output-tokens",
-}
 
 
 def request_count(count: int | None, rate: float | None, duration: str | None) -> int | None:
@@ -108,7 +100,7 @@ def drawn_workload(
         refused = refusal(error, Requests)
         key = f"requests.{refused.key}" if refused.key else "requests"
         refused = InputError(refused.message, key=key, value=refused.value)
-        raise named_by_option(refused, _OPTIONS, values.keys()) from None
+        raise named_by_option(refused, REQUEST_OPTIONS, values.keys()) from None
     source = None if requests.file is None else read_requests_any(requests.file, requests.format)
     return workload(requests, source, np.random.default_rng(seed)), assumed
 

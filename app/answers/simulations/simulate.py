@@ -33,7 +33,7 @@ from app.answers.simulations.runs import (
     variants_of,
     write_per_request,
 )
-from app.questions.groups import DeploymentOptions, DraftingOptions, names_in
+from app.questions.groups import REQUEST_OPTIONS, DeploymentOptions, DraftingOptions, names_in
 from app.questions.places import require_file
 from app.questions.resolve.accepted import acceptance_values, draft_lengths
 from app.questions.resolve.chosen_configuration import DEPLOYMENT_FIELDS
@@ -55,12 +55,7 @@ _DEPLOYMENT = {
 }
 _DRAFTING = {name: f"--{name.replace('_', '-')}" for name in names_in(DraftingOptions)}
 _OPTIONS = {
-    "requests.file": "--requests",
-    "requests.rate_per_s": "--rate",
-    "requests.users": "--users",
-    "requests.count": "--count",
-    "requests.prompt_tokens": "--prompt-tokens",
-    "requests.output_tokens": "--output-tokens",
+    **REQUEST_OPTIONS,
     "deployment.model": "--model",
     **{f"deployment.{DEPLOYMENT_FIELDS[name]}": option for name, option in _DEPLOYMENT.items()},
     **{f"speculation.{name}": option for name, option in _DRAFTING.items()},
