@@ -54,7 +54,8 @@ _DEPLOYMENT = {
     if name in DEPLOYMENT_FIELDS
 }
 _DRAFTING = {name: f"--{name.replace('_', '-')}" for name in names_in(DraftingOptions)}
-_OPTIONS = {
+# the option that states a key of a scenario, for refusals; other keys are stated by --set
+OPTIONS = {
     **REQUEST_OPTIONS,
     "deployment.model": "--model",
     **{f"deployment.{DEPLOYMENT_FIELDS[name]}": option for name, option in _DEPLOYMENT.items()},
@@ -159,7 +160,7 @@ def scenario_of(
         question.scenario,
         question.config,
         question,
-        options=_OPTIONS,
+        options=OPTIONS,
     )
 
 
@@ -182,7 +183,7 @@ def _refuse_requests(named: Mapping[str, Any]) -> None:
     """Refuse requests beside measured loads, which are the requests."""
     for key, value in named.items():
         if key.startswith("requests.") and value is not None:
-            raise InputError(_BESIDE_RULE, key=_OPTIONS[key])
+            raise InputError(_BESIDE_RULE, key=OPTIONS[key])
 
 
 def _refuse_loads_and(question: SimulateQuestion) -> None:

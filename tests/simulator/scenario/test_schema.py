@@ -5,6 +5,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.answers.simulations.simulate import OPTIONS
+from app.questions.field import fields_of
+from app.questions.simulate import SimulateQuestion
 from hardware_profiles.errors import InputError, UnknownNameError
 from simulator.scenario.file import (
     ScenarioFile,
@@ -76,12 +79,13 @@ def test_a_key_is_added_in_its_section_alone():
     assert LongerScenario.model_validate(with_values(LEAST, values)).scheduler.patience_s == 7.0
 
 
-def test_the_command_line_spells_only_the_usual_keys(root):
-    """Nobody has to touch the verb when a key is added: those it does not name are no words of its
-    sources."""
-    text = (root / "app" / "answers" / "simulations" / "simulate.py").read_text()
-    named = {place for place in KEYS if f'"{place}": ' in text}
-    assert 10 <= len(named) <= 15
+def test_every_key_that_an_option_states_is_a_key_of_a_scenario():
+    """An option goes by the same name in `--help` and in the refusal of the key that it states;
+    what has no option is set by `--set` alone."""
+    options = fields_of(SimulateQuestion)
+    assert set(OPTIONS) <= set(KEYS)
+    assert set(OPTIONS.values()) <= {option.option for option in options}
+    assert len(set(OPTIONS.values())) == len(OPTIONS) < len(KEYS)
 
 
 @given(
