@@ -55,12 +55,12 @@ READERS = {
 }
 REQUEST_READERS = {
     "aiperf-requests": f"{_HERE}.benchmarks.load_generators",
-    "azure": f"{_HERE}.requests.azure",
-    "burstgpt": f"{_HERE}.requests.burstgpt",
+    "azure": f"{_HERE}.requests.tables",
+    "burstgpt": f"{_HERE}.requests.tables",
     "genai-perf-requests": f"{_HERE}.benchmarks.load_generators",
     "guidellm-requests": f"{_HERE}.benchmarks.load_generators",
-    "lengths": f"{_HERE}.requests.lengths",
-    "mooncake": f"{_HERE}.requests.mooncake",
+    "lengths": f"{_HERE}.requests.tables",
+    "mooncake": f"{_HERE}.requests.tables",
     "sharegpt": f"{_HERE}.requests.sharegpt",
     "vllm-requests": f"{_HERE}.requests.vllm_requests",
 }
