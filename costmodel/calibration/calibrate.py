@@ -20,7 +20,8 @@ from costmodel.passes.kernels.timing import Timing
 from costmodel.passes.ops import Array, Mask
 from costmodel.passes.precision import BYTES_PER_VALUE
 from hardware_profiles.errors import InputError, UnknownNameError
-from hardware_profiles.profile import OPERATIONS, Device, NumberProvenance
+from hardware_profiles.fitted.constants import OPERATIONS
+from hardware_profiles.profile import Device, NumberProvenance
 
 COLD_RATIO = 1.5  # bytes touched over the last-level cache, from which a row counts as cold
 COLD_OPERATIONS = ("gemm", "attention_generation", "mla_generation", "moe")
@@ -312,7 +313,7 @@ def _with_residuals(
 
 
 def _groups(values: Mapping[str, float]) -> set[str]:
-    return {name.split("_", 1)[0] for name in values}
+    return {name.partition(".")[0] for name in values}
 
 
 def _verify_form(device: Device, rows: Measurements, dtype: str, fit: bool) -> VerifyForm:
@@ -384,11 +385,11 @@ def _with_sources(
         origin = NumberProvenance(kind="measured", source=_source(rows, part))
         assert group in OPERATIONS
         for name in (
-            *(name for name in values if name.startswith(f"{group}_")),
+            *(name for name in values if name.startswith(f"{group}.")),
             f"residual_ratio.{group}",
         ):
             origins[f"constants.{name}"] = origin
-    launches = [origins[f"constants.{name}_launch_s"].kind for name in ("gemm", "attention")]
+    launches = [origins[f"constants.{name}.launch_s"].kind for name in ("gemm", "attention")]
     return replace(
         fresh, provenance=origins, calibrated=all(kind == "measured" for kind in launches)
     )

@@ -18,8 +18,8 @@ from costmodel.passes.kernels.communication import VLLM_MOST_BYTES
 from costmodel.passes.kernels.regimes import log_bounds, place
 from costmodel.passes.kernels.timing import Timing
 from costmodel.passes.ops import Array, Mask
+from hardware_profiles.fitted.constants import Constants
 from hardware_profiles.fitted.residuals import Residuals
-from hardware_profiles.profile import Constants
 
 COVERAGE = 0.8
 NARROWEST, WIDEST = 0.011, 0.95

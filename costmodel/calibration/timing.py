@@ -98,9 +98,9 @@ def _after_narrowing(device: Device, timing: Timing, narrowed: Array, moved: Arr
     extra = (
         narrowed
         * moved
-        / (device.bandwidth_bytes_per_s * constants.elementwise_bandwidth_efficiency)
+        / (device.bandwidth_bytes_per_s * constants.elementwise.bandwidth_efficiency)
     )
-    launch = narrowed * constants.elementwise_kernel_s
+    launch = narrowed * constants.elementwise.kernel_s
     return Timing(
         timing.seconds + launch + extra,
         timing.compute_s,
@@ -219,7 +219,7 @@ def expert_work(
 
 def _moe(device: Device, c: Columns, dtype: str, matrices: Array | None) -> Timed:
     padded = (
-        "padded_rows" if device.constants.moe_many_rows > ops.LEAST_ROWS else "least_padded_rows"
+        "padded_rows" if device.constants.moe.many_rows > ops.LEAST_ROWS else "least_padded_rows"
     )
     work = expert_work(c, dtype, 3.0 if matrices is None else matrices, padded=padded)
     return kernels.experts(device, work, c["visited"], dtype), work.bytes

@@ -56,7 +56,7 @@ def tree_reduction(
     Reference: Shyam et al., "Tree Attention" (arXiv:2408.04093), section 5.
     """
     launched = devices > 1 and plan.backend == "nccl"
-    total = np.full(np.shape(message_bytes), device.constants.nccl_launch_s if launched else 0.0)
+    total = np.full(np.shape(message_bytes), device.constants.nccl.launch_s if launched else 0.0)
     for turn in range(math.ceil(math.log2(devices))):
         span = min(2 ** (turn + 1), devices) * stride
         total = total + 2.0 * point_to_point(plan.link(device, span), message_bytes)

@@ -140,7 +140,7 @@ def busiest_work(
         tile_rows: rows of tiles up to as many tokens as experts, and above; None: the profile's.
     """
     c = device.constants
-    few_rows, many_rows = tile_rows or (c.moe_few_rows, c.moe_many_rows)
+    few_rows, many_rows = tile_rows or (c.moe.few_rows, c.moe.many_rows)
     share, own = plan.imbalance / plan.expert, precision.of("experts")
     held = feed_forward.experts / plan.expert
     mean = (

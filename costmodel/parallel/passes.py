@@ -297,7 +297,7 @@ class _Spread:
             )
 
         c = d.device.constants
-        work, visited = busiest(c.moe_few_rows, c.moe_many_rows)
+        work, visited = busiest(c.moe.few_rows, c.moe.many_rows)
         if d.fidelity == "calibrated":
             here = tokens * (plan.imbalance / plan.expert)
             widths = feed_forward.expert_input(hidden) + feed_forward.width

@@ -152,7 +152,7 @@ class ParallelPlan:
         """The slowest link of a group that spans `span` consecutively numbered devices."""
         if span <= self.node_of(device):
             return self.within or Link(
-                bytes_per_s=device.link_bytes_per_s, latency_s=device.constants.allreduce_launch_s
+                bytes_per_s=device.link_bytes_per_s, latency_s=device.constants.allreduce.launch_s
             )
         slower = min(device.link_bytes_per_s, BETWEEN_NODES_BYTES_PER_S)
         return self.between or Link(bytes_per_s=slower, latency_s=BETWEEN_NODES_LATENCY_S)
@@ -164,7 +164,7 @@ class ParallelPlan:
         link = self.link(device, span)
         if self.backend != "nccl":
             return link
-        return replace(link, latency_s=max(link.latency_s, device.constants.nccl_launch_s))
+        return replace(link, latency_s=max(link.latency_s, device.constants.nccl.launch_s))
 
 
 def plan_of(where: DeploymentNames) -> ParallelPlan | None:

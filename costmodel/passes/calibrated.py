@@ -573,7 +573,7 @@ def _experts(d: Deployment, block: Block, b: Array, n: Array) -> Operation:
         ratio = min(p.arithmetic_ratio, 1.0)
         return work if ratio == 1.0 else work._replace(flops=work.flops * ratio)
 
-    work = work_of(c.moe_few_rows, c.moe_many_rows)
+    work = work_of(c.moe.few_rows, c.moe.many_rows)
 
     timing = _timed(
         d,

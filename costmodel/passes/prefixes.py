@@ -104,8 +104,8 @@ def shared_attention(
         head_dim=attention.head_dim,
     )
     c = d.constants
-    moved = joining.bytes / (d.bandwidth_bytes_per_s * c.elementwise_bandwidth_efficiency)
-    launch = np.asarray(c.elementwise_kernel_s)
+    moved = joining.bytes / (d.bandwidth_bytes_per_s * c.elementwise.bandwidth_efficiency)
+    launch = np.asarray(c.elementwise.kernel_s)
     combine = Timing(launch + moved, np.zeros(()), moved, launch)
     return Operation("prefix", timing, work), Operation("combine", combine, joining)
 

@@ -222,8 +222,8 @@ def _small(d: Deployment, role: str, moved: Array, launches: int) -> Operation:
             "elementwise", kernels.roofline(d.device, work, d.precision.activations), work, role
         )
     c = d.device.constants
-    memory = moved / (d.device.bandwidth_bytes_per_s * c.elementwise_bandwidth_efficiency)
-    launch = np.asarray(launches * c.elementwise_kernel_s)
+    memory = moved / (d.device.bandwidth_bytes_per_s * c.elementwise.bandwidth_efficiency)
+    launch = np.asarray(launches * c.elementwise.kernel_s)
     return Operation(
         "elementwise", Timing(launch + memory, np.zeros(()), memory, launch), work, role
     )
@@ -237,8 +237,8 @@ def _reading(
     timing = kernels.roofline(d.device, work, dtype)
     if d.fidelity == "calibrated":
         c = d.device.constants
-        compute = work.flops / (d.device.peak(dtype) * c.attention_compute_efficiency)
-        memory = work.bytes / (d.device.bandwidth_bytes_per_s * c.attention_bandwidth_efficiency)
-        launch = np.asarray(launches * c.elementwise_kernel_s)
+        compute = work.flops / (d.device.peak(dtype) * c.attention.compute_efficiency)
+        memory = work.bytes / (d.device.bandwidth_bytes_per_s * c.attention.bandwidth_efficiency)
+        launch = np.asarray(launches * c.elementwise.kernel_s)
         timing = Timing(launch + np.maximum(compute, memory), compute, memory, launch)
     return Operation(name, timing, work, role)

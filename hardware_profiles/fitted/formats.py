@@ -5,12 +5,11 @@ those of 16 bits, which stand in where it has none. Formats of weights alone hav
 16-bit peak. Leaves out how they are fitted.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hardware_profiles.fitted.constants import OperationConstants
 from hardware_profiles.fitted.corrections import Correction
 from hardware_profiles.fitted.residuals import Regime
-from hardware_profiles.frozen_table import FrozenTable
 
 # blocks of integers with their scales, as GGUF files hold weights: devices compute on them, but
 # have no peak in them
@@ -29,16 +28,13 @@ class FormatGroup:
     """The constants of one operation in one number format.
 
     Attributes:
-        values: constants by their name in `Constants`.
+        constants: the operation's record.
         residual_ratio: half width of the 80 % interval of measured / predicted - 1.
         regimes: intervals of parts of the range.
         correction: what measurements leave of the form; None without a table.
     """
 
-    values: Mapping[str, float]
+    constants: OperationConstants
     residual_ratio: float
     regimes: tuple[Regime, ...] = ()
     correction: Correction | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "values", FrozenTable(self.values))
