@@ -343,6 +343,10 @@ def _widening(file: "DeviceFile") -> float:
 def widened(residual_ratio: float, factor: float) -> float:
     """The residual of constants on a device they were not fitted on: `factor` times as wide, at
     most 0.95.
+
+    Args:
+        residual_ratio: where they were fitted, > 0.
+        factor: >= 1.
     """
     return max(residual_ratio, min(residual_ratio * factor, WIDEST_RATIO))
 

@@ -73,7 +73,12 @@ class CalibrationScore:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Calibration:
-    """Scores by operation, and the device they belong to: fitted, or as it was given."""
+    """What a calibration leads to.
+
+    Attributes:
+        device: fitted, or as it was given.
+        scores: by operation.
+    """
 
     device: Device
     scores: Mapping[str, CalibrationScore]
@@ -126,6 +131,11 @@ def usable(device: Device, rows: Measurements, *, dtype: str = "bf16") -> Mask:
 
     Decode operations (`COLD_OPERATIONS`) must touch at least `COLD_RATIO` times the last-level
     cache: real passes find their weights and caches cold, benchmarks that repeat one shape do not.
+
+    Args:
+        device: profile.
+        rows: measured, of one operation.
+        dtype: format of operands.
     """
     kept = _legible(rows, dtype) & rows.cold
     if rows.operation in COLD_OPERATIONS:
@@ -147,6 +157,13 @@ def anchors(device: Device, rows: Measurements, *, dtype: str, count: int, seed:
     time at most.
 
     They tell a fit what a launch costs, which large cold rows cannot; they are never scored.
+
+    Args:
+        device: profile.
+        rows: measured, of one operation.
+        dtype: format of operands.
+        count: most of them.
+        seed: of the choice.
     """
     chosen = np.zeros(len(rows), dtype=bool)
     if rows.operation in COLD_OPERATIONS:
@@ -166,6 +183,11 @@ def expert_matrices(device: Device, rows: Measurements, *, dtype: str = "bf16") 
     Tables do not say which. A shape whose balanced rows would have to read three matrices faster
     than the memory can deliver them (the ninetieth percentile of bytes/bandwidth/time above
     `IMPOSSIBLE_RATIO`) has two.
+
+    Args:
+        device: profile.
+        rows: measured, of one operation.
+        dtype: format of operands.
     """
     if rows.operation != "moe":
         return None
@@ -186,6 +208,14 @@ def expert_matrices(device: Device, rows: Measurements, *, dtype: str = "bf16") 
 def set_aside(rows: Measurements, seed: int, share: float = FITTED_SHARE) -> Mask:
     """A share of the rows, drawn within every part; none where a part has fewer than `LEAST_SPLIT`
     rows.
+
+    Args:
+        rows: measured.
+        seed: of the draw.
+        share: in (0, 1).
+
+    Returns:
+        bool[rows].
     """
     generator = np.random.default_rng(seed)
     chosen = np.zeros(len(rows), dtype=bool)

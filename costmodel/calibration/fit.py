@@ -43,6 +43,10 @@ Predict = Callable[[Device], Array]
 def with_constants(device: Device, values: Mapping[str, float]) -> Device:
     """The device with some constants replaced.
 
+    Args:
+        device: to start from.
+        values: by name, such as `gemm.launch_s`; in SI.
+
     Raises:
         InputError: a value out of the constant's range.
     """

@@ -40,7 +40,11 @@ class Reader:
     model: str | None = None
 
     def texts(self, name: str) -> Texts:
-        """A column of text."""
+        """A column of text.
+
+        Raises:
+            InputError: something else than text of at most 200 characters.
+        """
         values = self.table[name].to_pylist()
         for row, value in enumerate(values):
             if not isinstance(value, str) or len(value) > 200:
@@ -52,11 +56,28 @@ class Reader:
         return np.asarray(values, dtype=np.str_)
 
     def sizes(self, name: str, *, least: float = 1.0) -> Array:
-        """A column of whole numbers from `least` on."""
+        """A column of whole numbers from `least` on.
+
+        Args:
+            name: of the column.
+            least: smallest number allowed.
+
+        Raises:
+            InputError: something else.
+        """
         return self._numbers(name, least=least, whole=True)
 
     def seconds(self, name: str, unit: float, *, gaps: bool = False) -> Array:
-        """A column of times above zero, in seconds; with `gaps`, rows without a time are NaN."""
+        """A column of times above zero, in seconds; with `gaps`, rows without a time are NaN.
+
+        Args:
+            name: of the column.
+            unit: seconds of one of its units.
+            gaps: whether rows may lack a time.
+
+        Raises:
+            InputError: no number, or none above 0.
+        """
         values = self._numbers(name, least=0.0, whole=False, gaps=gaps)
         bad = np.flatnonzero(values <= 0.0)
         if bad.size:
@@ -66,7 +87,11 @@ class Reader:
         return values * unit
 
     def flags(self, name: str) -> npt.NDArray[np.bool_]:
-        """A column of true and false."""
+        """A column of true and false.
+
+        Raises:
+            InputError: something else.
+        """
         values = self.table[name].to_pylist()
         for row, value in enumerate(values):
             if not isinstance(value, bool):
@@ -118,7 +143,13 @@ class Reader:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableLayout:
-    """A layout: its name, the columns that identify it, and what they mean."""
+    """A layout of measured tables.
+
+    Attributes:
+        name: of the layout.
+        columns: that identify it.
+        measurements: what they mean.
+    """
 
     name: str
     columns: frozenset[str]

@@ -13,8 +13,13 @@ from hardware_profiles.units import MICRO
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parameter:
-    """One constant: its name in the profile, its range and where a search starts beside the
-    profile's value.
+    """One constant to fit, and where a search looks for it.
+
+    Attributes:
+        name: in the profile, such as `gemm.launch_s`.
+        low: least value, in SI.
+        high: largest value.
+        start: where a search starts beside the profile's value.
     """
 
     name: str
@@ -151,7 +156,12 @@ TRTLLM_MOST_BYTES = tuple(
 
 
 def group_of(operation: str, form: VerifyForm = "split") -> str:
-    """The group of constants behind an operation other than the all-reduce, which has several."""
+    """The group of constants behind an operation other than the all-reduce, which has several.
+
+    Args:
+        operation: of a table.
+        form: of `attention_verify`: whether the kernel splits the cache.
+    """
     groups = {
         "gemm": "gemm",
         "attention_generation": "attention",

@@ -56,6 +56,10 @@ def read_measurements(path: str | Path, *, model: str | None = None) -> list[Mea
 def read_all(paths: Sequence[str | Path], *, model: str | None = None) -> list[Measurements]:
     """The measured operations of several files.
 
+    Args:
+        paths: of tables or kernel traces.
+        model: whose layers a table without sizes was measured on; None: tables say.
+
     Raises:
         InputError: as `read_measurements`, or there is none.
     """

@@ -202,7 +202,14 @@ def _mla(device: Device, c: Columns, dtype: str) -> Timed:
 def expert_work(
     c: Columns, dtype: str, matrices: Array | float, *, padded: str = "padded_rows"
 ) -> Work:
-    """FLOPs and bytes of measured expert layers, with the rows of the column `padded`."""
+    """FLOPs and bytes of measured expert layers, with the rows of the column `padded`.
+
+    Args:
+        c: columns of a table of expert layers.
+        dtype: format of operands.
+        matrices: weight matrices of an expert, by row.
+        padded: column with rows padded to tiles.
+    """
     width = BYTES_PER_VALUE[dtype]
     return ops.experts(
         c["tokens"],

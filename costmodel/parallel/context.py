@@ -123,6 +123,12 @@ def partial_bytes(
 ) -> Array:
     """Bytes of a partial attention result: an output vector and a softmax statistic per head and
     query.
+
+    Args:
+        attention: of the layer.
+        precision: of residual vectors.
+        tensor: devices that share its heads.
+        queries: query tokens.
     """
     width = (
         attention.query_width if not attention.is_mla else attention.heads * attention.kv_lora_rank

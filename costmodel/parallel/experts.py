@@ -21,7 +21,14 @@ _CHOICE_BYTES = 4 + 4  # an expert's index and its weight
 
 
 class Exchange(NamedTuple):
-    """Seconds and bytes (sent by one device) of an expert layer's dispatch and combination."""
+    """Seconds and bytes (sent by one device) of an expert layer's dispatch and combination.
+
+    Attributes:
+        dispatch_s: to send tokens to their experts.
+        combine_s: to bring the results back.
+        dispatch_bytes: sent by one device on the way there.
+        combine_bytes: sent by one device on the way back.
+    """
 
     dispatch_s: Array
     combine_s: Array
@@ -36,6 +43,11 @@ def destinations(experts: int, experts_per_token: int, devices: int) -> float:
 
     >>> destinations(256, 8, 1), destinations(8, 2, 8)
     (1.0, 2.0)
+
+    Args:
+        experts: E.
+        experts_per_token: k.
+        devices: N, over which experts are spread evenly.
     """
     elsewhere, missed = experts - experts // devices, 1.0
     for chosen in range(experts_per_token):

@@ -160,6 +160,10 @@ class ParallelPlan:
     def message_link(self, device: Device, span: int) -> Link:
         """The link for a message or exchange that is a call of its own: NCCL's takes no less than
         its launch.
+
+        Args:
+            device: profile.
+            span: devices among which it is sent.
         """
         link = self.link(device, span)
         if self.backend != "nccl":
@@ -200,7 +204,12 @@ def stage_layers(layers: int, stages: int) -> tuple[int, ...]:
 
 
 def fullest_share(architecture: Architecture, plan: ParallelPlan) -> float:
-    """Share of the layers in the longest stage, 1 / stages where they divide."""
+    """Share of the layers in the longest stage, 1 / stages where they divide.
+
+    Args:
+        architecture: of the model.
+        plan: how many stages share its layers.
+    """
     return stage_layers(architecture.layers, plan.pipeline)[0] / architecture.layers
 
 

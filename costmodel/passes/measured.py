@@ -57,7 +57,13 @@ class PassGrid:
     left_out: Array
 
     def at(self, query_tokens: Array, requests: Array, context: Array) -> Array:
-        """Log ratio at points, which broadcast; outside the grid that of its edge."""
+        """Log ratio at points, which broadcast; outside the grid that of its edge.
+
+        Args:
+            query_tokens: n, >= 1.
+            requests: b, >= 1.
+            context: cached tokens, >= 0.
+        """
         from scipy.interpolate import RegularGridInterpolator  # type: ignore[import-untyped]
 
         points = np.broadcast_arrays(

@@ -96,6 +96,10 @@ def _paired(layer: StateLayer, n: Array, chunk: Array) -> Array:
 def held_states(query_tokens: Number, rollback: Rollback) -> Array:
     """States that a request holds while n tokens are verified: one each, or one that is replayed
     from.
+
+    Args:
+        query_tokens: n of the verify pass.
+        rollback: how an engine returns to the last accepted token.
     """
     n = np.asarray(query_tokens, dtype=np.float64)
     return np.maximum(n, 1.0) if rollback == "copies" else np.ones_like(n)

@@ -69,7 +69,12 @@ def unpacking(d: Deployment, weights: Number, launches: int) -> Operation:
 
 
 def selected_tokens(d: Deployment, context: Array) -> Array:
-    """Cached tokens that attention reads per request."""
+    """Cached tokens that attention reads per request.
+
+    Args:
+        d: whose sparse attention, if any, selects them.
+        context: cached tokens per request.
+    """
     sparse = d.sparse_attention
     if sparse is None:
         return context

@@ -108,6 +108,10 @@ _UNKNOWN_STEPS = (
 def falling(rates: Sequence[float], slack: float) -> tuple[float, ...]:
     """Rates by position that never rise.
 
+    Args:
+        rates: probability that the first d draft tokens are all accepted, d = 1..K.
+        slack: by which they may rise or exceed 1.
+
     Raises:
         InputError: they rise, or leave [0, 1], by more than the slack, or are too many.
     """

@@ -138,6 +138,10 @@ def claims(sample: Sample, formats: Mapping[str, Format]) -> list[str]:
 def claimed_by(sample: Sample, formats: Mapping[str, Format]) -> Format:
     """The one format that claims a sample.
 
+    Args:
+        sample: of the file.
+        formats: that come into question, by name.
+
     Raises:
         InputError: none does, or several do.
     """
@@ -151,7 +155,12 @@ def claimed_by(sample: Sample, formats: Mapping[str, Format]) -> Format:
 
 
 def unclaimed(sample: Sample, formats: Mapping[str, Format]) -> str:
-    """Why a file that no format claims cannot be imported: what it is, where that is known."""
+    """Why a file that no format claims cannot be imported: what it is, where that is known.
+
+    Args:
+        sample: of the file.
+        formats: that came into question, by name.
+    """
     if sample.ending == ".json" and sample.document is None and not sample.first:
         return "must be JSON"
     if what := known_otherwise(sample):

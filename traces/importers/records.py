@@ -73,6 +73,11 @@ def is_record(value: object) -> bool:
 def record_of(value: Mapping[str, Any], file: str, name: str) -> Record:
     """A record.
 
+    Args:
+        value: the record as an engine wrote it.
+        file: name for messages.
+        name: of the request.
+
     Raises:
         InputError: a count of another kind, or no count at all.
     """

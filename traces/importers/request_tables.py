@@ -201,6 +201,11 @@ def read_columns(
 def whole_column(values: Any, file: str, key: str) -> NDArray[np.int64]:
     """Values as token counts.
 
+    Args:
+        values: an array of numbers, or a list of numbers or texts, one per request.
+        file: name for messages.
+        key: column for messages.
+
     Raises:
         InputError: no whole numbers in 0..2^31-1.
     """
@@ -209,6 +214,11 @@ def whole_column(values: Any, file: str, key: str) -> NDArray[np.int64]:
 
 def time_column(values: Any, file: str, key: str) -> NDArray[np.float64]:
     """Values as times of any unit and beginning.
+
+    Args:
+        values: an array of numbers, or a list of numbers or texts, one per request.
+        file: name for messages.
+        key: column for messages.
 
     Raises:
         InputError: not finite, or earlier than the one before.
@@ -319,6 +329,11 @@ def block_column(path: str | Path) -> tuple[str, int] | None:
 
 def block_ids(values: Any, file: str, key: str) -> list[list[int]]:
     """Lists of block ids.
+
+    Args:
+        values: a list per request.
+        file: name for messages.
+        key: column for messages.
 
     Raises:
         InputError: something else.

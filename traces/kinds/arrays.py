@@ -137,6 +137,13 @@ def consistent_ranks(
     The lengths may stop short at the longest length recorded, at `drafted` or at the end of the
     text, and may go on where the ranks end.
 
+    Args:
+        rank: int8[n] or int8[n, levels], rank of the true token among the candidates, -1 where it
+            is none.
+        offsets: int64[r + 1], where every request begins.
+        emitted: int16[n], tokens that a step emits where it starts.
+        drafted: int16[n], draft tokens of such a step; None: not recorded.
+
     Raises:
         InputError: the first position at which the two disagree.
     """

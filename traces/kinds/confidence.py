@@ -45,6 +45,12 @@ _LARGEST_HALF = float(np.finfo(np.float16).max)
 def check_sizes(*, runs: int = 0, passes: int = 0, cells: int = 0, canvas_tokens: int = 1) -> None:
     """Insist that a trace's sizes lie within what is held in memory, whatever says them.
 
+    Args:
+        runs: of prompts under policies.
+        passes: of all runs.
+        cells: recorded positions of all passes.
+        canvas_tokens: positions of a canvas.
+
     Raises:
         InputError: more cells, passes, or canvas positions of all runs or of all passes.
     """
@@ -337,6 +343,10 @@ class ConfidenceTrace:
 
     def require(self, names: Sequence[str], question: str) -> None:
         """Insist on optional fields of cells.
+
+        Args:
+            names: of the fields.
+            question: what needs them, for the message.
 
         Raises:
             InputError: one that was not recorded.

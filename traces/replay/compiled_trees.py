@@ -34,6 +34,20 @@ def pick(
     """What a policy picks at every position: see `PickedTrees`; a `beam` or `least_gain` of 0 sets
     no limit.
 
+    Args:
+        offsets: int64[n + 1], where the expansions of every position begin.
+        parents: int16[m], parent of every expansion within its position, -1 below the root.
+        rank: int8[m], which candidate of its parent it is, from 0.
+        conditional: float64[m], the drafter's probability given its parent.
+        on_path: bool[m], whether it is the text's token behind its parent's.
+        recorded: most expansions that were recorded per position.
+        nodes: draft tokens of a tree.
+        depth: draft levels D.
+        width: children of a node.
+        least: probability of a path below which it is not expanded.
+        beam: nodes of a level that are expanded.
+        least_gain: tokens that a further level must promise.
+
     Returns:
         emitted [n], nodes [n], levels [n], passes [n], rows [n, depth], exact [n].
     """

@@ -62,7 +62,15 @@ class TreePolicy:
 
 
 def best_first(nodes: int, *, least_probability: float = 0.0) -> TreePolicy:
-    """The likeliest nodes, whatever their level, as in DySpec."""
+    """The likeliest nodes, whatever their level, as in DySpec.
+
+    Args:
+        nodes: draft tokens of a tree, >= 1.
+        least_probability: of a path, below which it is not expanded; in [0, 1].
+
+    Returns:
+        The policy.
+    """
     return TreePolicy(nodes=nodes, least_probability=least_probability)
 
 

@@ -135,6 +135,10 @@ def replay_lossy(trace: AcceptanceTrace, shape: int | Tree, stays: Mask) -> Repl
 def check_lossy(trace: AcceptanceTrace, tree: Tree) -> None:
     """Refuse what a recording does not tell of a lossy rule.
 
+    Args:
+        trace: level 3.
+        tree: what is drafted.
+
     Raises:
         InputError: as `lossy_lengths`.
     """

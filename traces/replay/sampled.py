@@ -196,6 +196,11 @@ def accepted_probabilities(
 def check_sampled(trace: AcceptanceTrace, tree: Tree, rule: SampledRule) -> None:
     """Refuse what a rule does not judge, and what a recording does not tell of it.
 
+    Args:
+        trace: level 3, sampled.
+        tree: what is drafted.
+        rule: of the verifier.
+
     Raises:
         InputError: missing siblings; branches where the rule judges chains; branches below the root
             where it judges several chains of one length; otherwise as `replay_sampled`.

@@ -130,13 +130,25 @@ def replay_chain(trace: AcceptanceTrace, draft_tokens: int) -> Replay:
 
 
 def replay_chains(trace: AcceptanceTrace, draft_tokens: Sequence[int]) -> tuple[Replay, ...]:
-    """`replay_chain` for several K, in the order given."""
+    """`replay_chain` for several K, in the order given.
+
+    Args:
+        trace: level 1 or more.
+        draft_tokens: lengths K, each >= 1.
+
+    Raises:
+        InputError: as `replay_chain`.
+    """
     return tuple(replay_chain(trace, count) for count in draft_tokens)
 
 
 def check_chain(trace: AcceptanceTrace, draft_tokens: int) -> int:
     """K, where the recording tells of chains of so many draft tokens; raises what `replay_chain`
     does.
+
+    Args:
+        trace: level 1 or more.
+        draft_tokens: K, >= 1.
     """
     trace.require(1, "replaying a chain")
     count = _chain_length(draft_tokens)
@@ -261,6 +273,10 @@ def _chain_length(draft_tokens: int) -> int:
 def check_tree(trace: AcceptanceTrace, tree: Tree) -> NDArray[np.int32]:
     """The tree's `child_offsets`, where the recording tells of it; raises what `replay_tree`
     does.
+
+    Args:
+        trace: level 2 or more.
+        tree: what is drafted.
     """
     trace.require(2, "replaying a tree")
     widths = tree.level_widths()

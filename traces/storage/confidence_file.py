@@ -51,6 +51,10 @@ _CELLS = ("top_ids", "doubt")
 def write_confidence(trace: ConfidenceTrace, path: str | Path) -> None:
     """Write a confidence trace; an existing file is replaced in one move.
 
+    Args:
+        trace: to write.
+        path: of the file, `.parquet`.
+
     Raises:
         InputError: the place cannot be written, or provenance holds what JSON cannot.
     """

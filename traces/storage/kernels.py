@@ -202,6 +202,10 @@ def kernel_table(trace: KernelTrace) -> pa.Table:
 def write_kernels(trace: KernelTrace, path: str | Path) -> None:
     """Write a kernel trace; an existing file is replaced in one move.
 
+    Args:
+        trace: to write.
+        path: of the file, `.parquet`.
+
     Raises:
         InputError: the place cannot be written, or provenance holds what JSON cannot.
     """

@@ -199,6 +199,11 @@ def _text_bytes(path: str | Path) -> int:
 def numbers(table: pa.Table, name: str, file: str) -> NDArray[Any]:
     """A column of numbers without gaps.
 
+    Args:
+        table: as it was read.
+        name: of the column.
+        file: name for messages.
+
     Raises:
         InputError: absent, of another type, or with nulls.
     """
@@ -211,6 +216,11 @@ def numbers(table: pa.Table, name: str, file: str) -> NDArray[Any]:
 def texts(table: pa.Table, name: str, file: str) -> tuple[str, ...]:
     """A column of text without gaps.
 
+    Args:
+        table: as it was read.
+        name: of the column.
+        file: name for messages.
+
     Raises:
         InputError: absent, of another type, or with nulls.
     """
@@ -222,6 +232,11 @@ def texts(table: pa.Table, name: str, file: str) -> tuple[str, ...]:
 
 def lists(table: pa.Table, name: str, file: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """A column of lists of numbers without gaps.
+
+    Args:
+        table: as it was read.
+        name: of the column.
+        file: name for messages.
 
     Returns:
         All values in a row, and the length of every list, int64[rows].

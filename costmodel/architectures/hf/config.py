@@ -88,7 +88,18 @@ def read_hf_config(path: str | Path, family: str | None = None) -> Reading:
 def architecture_from_config(
     config: Mapping[str, object], *, name: str, file: str, source: str, prefix: str = ""
 ) -> Architecture:
-    """The architecture alone of what `read_config` reads."""
+    """The architecture alone of what `read_config` reads.
+
+    Args:
+        config: the parsed `config.json`.
+        name: of the model.
+        file: name for messages.
+        source: where it comes from, for the record.
+        prefix: of its keys in messages.
+
+    Raises:
+        InputError: as `read_config`.
+    """
     return read_config(config, name=name, file=file, source=source, prefix=prefix).architecture
 
 

@@ -70,6 +70,10 @@ def gemma4_layers(
 def layer_embedding_parameters(keys: ConfigKeys, layers: int) -> int:
     """Values of an embedding that enters every layer, and of its norm; 0 for families without
     one.
+
+    Args:
+        keys: of the config.
+        layers: of the model.
     """
     width = keys.count("hidden_size_per_layer_input", least=0, null=0)
     return width * (keys.count("vocab_size_per_layer_input") * layers + 1) if width else 0

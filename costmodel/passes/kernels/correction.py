@@ -103,6 +103,11 @@ def _before_falls(axis: tuple[float, ...], column: list[float], most: float) -> 
 def by_share(device: Device, timing: Timing, operation: str) -> Timing:
     """A time corrected by its shares of launches and of arithmetic where the profile has a
     table.
+
+    Args:
+        device: profile.
+        timing: as the form predicts it.
+        operation: whose correction applies, of `CORRECTED`.
     """
     correction = device.constants.corrections.get(operation)
     if correction is None:

@@ -27,6 +27,10 @@ def gemm_efficiency(device: Device, rows: Number) -> Array:
     from 4096.
 
     Between them it moves linearly in the logarithm of the rows.
+
+    Args:
+        device: profile.
+        rows: tokens M, > 0.
     """
     c = device.constants
     if np.size(rows) and np.max(rows) <= LARGEST_DECODE_ROWS:
@@ -214,6 +218,12 @@ def _unfilled(device: Device, m: Array, outputs: Number) -> Array:
 def experts(device: Device, work: Work, visited: Number, dtype: str) -> Timing:
     """Grouped expert products: launch, a term per visited expert, and the p-norm of the two
     roofs.
+
+    Args:
+        device: profile.
+        work: FLOPs and bytes, rows padded per expert.
+        visited: distinct experts D.
+        dtype: format that the matrix units compute in.
     """
     c = device.constants.moe
     compute = work.flops / (device.peak(dtype) * c.compute_efficiency)
@@ -282,7 +292,12 @@ def elementwise(device: Device, work: Work, *, fused: int = 0) -> Timing:
 
 
 def sampler(device: Device, rows: Number) -> Timing:
-    """Sampling or argmax over `rows` rows of logits: a launch and a term per row."""
+    """Sampling or argmax over `rows` rows of logits: a launch and a term per row.
+
+    Args:
+        device: profile.
+        rows: of logits, one per token to choose.
+    """
     c = device.constants.sampler
     launch = c.launch_s + c.row_s * np.asarray(rows, dtype=np.float64)
     return Timing(launch, np.zeros(()), np.zeros(()), launch)

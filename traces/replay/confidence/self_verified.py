@@ -21,6 +21,11 @@ Counts = NDArray[np.int64]
 def self_verified_passes(states: Anchors, runs: Counts, policy: RefinePolicy) -> Counts:
     """Passes of every prompt, the first one over the empty canvas counted: int64[P]; see
     `self_verified_commits`.
+
+    Args:
+        states: recorded states of P prompts.
+        runs: int64[P], the run of every prompt to follow.
+        policy: of the replay.
     """
     return np.array(
         [commits.size for commits in self_verified_commits(states, runs, policy)], dtype=np.int64

@@ -207,6 +207,13 @@ def _left_out(states: Anchors, place: int) -> float | None:
 def usable_runs(states: Anchors, runs: Counts | None) -> NDArray[np.bool_]:
     """Runs whose states a replay may take: those of the recorded policy, or where there are none,
     all.
+
+    Args:
+        states: recorded states.
+        runs: int64[P], the policy's own run of every prompt; None: it was not recorded.
+
+    Returns:
+        bool[runs].
     """
     everyone = np.ones(len(states.policy_of_run), dtype=np.bool_)
     return everyone if runs is None else np.isin(np.arange(len(everyone)), runs)
@@ -221,6 +228,16 @@ def nearest(
 ) -> NDArray[np.int32]:
     """The cell of the nearest recorded state at every needed position of the active canvases; -1
     where none is.
+
+    Args:
+        states: recorded states.
+        forward: the pass to answer.
+        needed: bool[active, L], positions whose cell is asked for.
+        usable: bool[runs], runs whose states may answer.
+        mode: of `compiled.nearest_cells`: which states may stand in.
+
+    Returns:
+        int32[active, L].
     """
     from traces.replay.confidence import compiled
 
@@ -255,6 +272,13 @@ def walked(
 
     Prompts are walked in groups of `GROUP_POSITIONS` canvas positions: what a walk takes does not
     grow with the file.
+
+    Args:
+        states: recorded states.
+        policy: of the replay.
+        usable: bool[runs], runs whose states may answer.
+        mode: of `compiled.nearest_cells`: which states may stand in.
+        after: called after every pass; None: nothing is.
     """
     most = max(1, GROUP_POSITIONS // states.canvas_tokens)
     groups = [states.of_prompts(slice(at, at + most)) for at in range(0, len(states.prompts), most)]
@@ -294,7 +318,17 @@ def _group_walked(
 
 
 def check_answerable(states: Anchors, policy: RefinePolicy, *, recorded: bool) -> None:
-    """Refuse what the recordings cannot answer for a policy that they did not follow."""
+    """Refuse what the recordings cannot answer for a policy that they did not follow.
+
+    Args:
+        states: recorded states.
+        policy: of the replay.
+        recorded: whether a run followed this very policy.
+
+    Raises:
+        InputError: a field that the rule reads and not every trace has, a cache that was not
+            recorded, or a rule that is replayed from its own recordings alone.
+    """
     for name in policy.rule.needs:
         if name not in states.names:
             raise InputError(
@@ -330,7 +364,15 @@ def check_answerable(states: Anchors, policy: RefinePolicy, *, recorded: bool) -
 
 
 def static_run(states: Anchors, policy: RefinePolicy) -> Counts | None:
-    """Every prompt's run of one token a pass: of the same block if there is one."""
+    """Every prompt's run of one token a pass: of the same block if there is one.
+
+    Args:
+        states: recorded states.
+        policy: of the replay.
+
+    Returns:
+        int64[P]; None where no such run was recorded.
+    """
     static = [
         recorded_policy
         for recorded_policy in states.policies
