@@ -190,18 +190,18 @@ def _device(file: "DeviceFile", path: Path) -> Device:
 
 def _ancestry(file: "DeviceFile", path: Path) -> list["DeviceFile"]:
     """The file, the relative it names, the relative of that one, and so on."""
-    ancestry, seen = [file], [path.resolve()]
+    ancestry, paths = [file], [path.resolve()]
     files = _files()
     while (like := ancestry[-1].constants.like) is not None:
         if like not in files:
             raise UnknownNameError(
-                "device", like, sorted(files), file=seen[-1], key="constants.like"
+                "device", like, sorted(files), file=paths[-1], key="constants.like"
             )
-        if files[like].resolve() in seen:
+        if files[like].resolve() in paths:
             raise InputError(
                 "a device's relatives must not lead back to it", key="constants.like", value=like
             )
-        seen.append(files[like].resolve())
+        paths.append(files[like].resolve())
         ancestry.append(_relative(files[like]))
     return ancestry
 

@@ -254,8 +254,10 @@ def _operation(
         fresh = with_constants(plain, values)
         fresh = _corrected(fresh, behind, predicted(fresh, aside))
         crossed = aside.sum() <= FEW_ROWS
-        seen = _crossed(plain, aside, constants, predicted) if crossed else predicted(fresh, aside)
-        fresh = _with_residuals(fresh, behind, seen, form, values, crossed=crossed)
+        timing_aside = (
+            _crossed(plain, aside, constants, predicted) if crossed else predicted(fresh, aside)
+        )
+        fresh = _with_residuals(fresh, behind, timing_aside, form, values, crossed=crossed)
     timing = predicted(fresh, np.ones(len(used), dtype=bool))
     bounds = bounds_by_row(fresh.constants, used, timing, form)
 
@@ -270,15 +272,15 @@ def _operation(
             fitted_rows=fitted_rows if values else 0,
         )
 
-    every, labels = part_labels(rows), part_labels(used)
+    all_labels, labels = part_labels(rows), part_labels(used)
     parts = {
         part: score_of(
             ~aside & (labels == part),
-            int((every == part).sum()),
+            int((all_labels == part).sum()),
             int((labels == part).sum()),
             int((aside & (labels == part)).sum()),
         )
-        for part in np.unique(every).tolist()
+        for part in np.unique(all_labels).tolist()
         if part
     }
     scored = score_of(~aside, len(rows), len(used), int(aside.sum()))
@@ -292,7 +294,7 @@ def _uncorrected(device: Device, operation: str) -> Device:
     constants.
     """
     kept = {
-        name: group for name, group in device.constants.corrections.items() if name != operation
+        name: table for name, table in device.constants.corrections.items() if name != operation
     }
     return replace(device, constants=replace(device.constants, corrections=kept))
 
@@ -318,9 +320,9 @@ def _crossed(
     parts = np.zeros((len(Timing._fields), len(mine)))
     for fold in range(FOLDS):
         left_out = np.arange(len(mine)) % FOLDS == fold
-        here, others = np.zeros((2, len(aside)), dtype=bool)
-        here[mine[left_out]], others[mine[~left_out]] = True, True
-        timing = predicted(with_constants(plain, constants(others)), here)
+        in_fold, others = np.zeros((2, len(aside)), dtype=bool)
+        in_fold[mine[left_out]], others[mine[~left_out]] = True, True
+        timing = predicted(with_constants(plain, constants(others)), in_fold)
         parts[:, left_out] = np.stack(np.broadcast_arrays(*timing))
     return Timing(*parts)
 
@@ -386,7 +388,7 @@ def _score(
     measured, predicted = used.seconds[which], timing.seconds[which]
     nothing = not len(measured)
     error, residual = np.abs(predicted / measured - 1.0), np.abs(measured / predicted - 1.0)
-    held = interval(used.seconds, timing, bounds, which)
+    covered = interval(used.seconds, timing, bounds, which)
     middle = np.nan if nothing else float(np.median(residual))
     return CalibrationScore(
         rows=rows,
@@ -396,8 +398,8 @@ def _score(
         median=np.nan if nothing else float(np.median(error)),
         p90=np.nan if nothing else float(np.quantile(error, 0.9)),
         p80_ratio=np.nan if nothing else float(np.quantile(residual, 0.8)),
-        coverage=held.coverage,
-        width_ratio=held.width / middle if middle else np.nan,
+        coverage=covered.coverage,
+        width_ratio=covered.width / middle if middle else np.nan,
     )
 
 

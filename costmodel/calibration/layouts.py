@@ -226,12 +226,12 @@ def _latent(r: Reader) -> list[Measurements]:
 def _expert_layers(r: Reader) -> list[Measurements]:
     tokens, experts, chosen = r.sizes("t"), r.sizes("E"), r.sizes("topk")
     spread = r.texts("dist")
-    seen: dict[tuple[str, float, float, float], tuple[float, float, float]] = {}
+    loads: dict[tuple[str, float, float, float], tuple[float, float, float]] = {}
     visited, padded, least = np.empty((3, len(tokens)))
     for row, key in enumerate(zip(spread.tolist(), tokens, experts, chosen, strict=True)):
-        if key not in seen:
-            seen[key] = _visited(r.file, row, *key)
-        visited[row], padded[row], least[row] = seen[key]
+        if key not in loads:
+            loads[key] = _visited(r.file, row, *key)
+        visited[row], padded[row], least[row] = loads[key]
     sizes: dict[str, npt.ArrayLike] = {
         "tokens": tokens,
         "hidden": r.sizes("h"),

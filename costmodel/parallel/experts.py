@@ -154,14 +154,14 @@ def busiest_work(
     c = device.constants
     few_rows, many_rows = tile_rows or (c.moe.few_rows, c.moe.many_rows)
     share, own = plan.imbalance / plan.expert, precision.of("experts")
-    held = feed_forward.experts / plan.expert
+    local_experts = feed_forward.experts / plan.expert
     mean = (
         ops.distinct_experts(
             independent_tokens, feed_forward.experts, feed_forward.experts_per_token
         )
         / plan.expert
     )
-    visited = np.minimum(mean * plan.imbalance, held)
+    visited = np.minimum(mean * plan.imbalance, local_experts)
     work = ops.experts(
         np.asarray(group_tokens, dtype=np.float64) * share,
         visited,
@@ -171,7 +171,7 @@ def busiest_work(
         experts_per_token=feed_forward.experts_per_token,
         weight_bytes=own.read_weight_bytes,
         activation_bytes=own.activation_bytes,
-        experts=max(1, round(held)),
+        experts=max(1, round(local_experts)),
         few_rows=few_rows,
         many_rows=many_rows,
     )

@@ -299,7 +299,7 @@ class _Spread:
         c = d.device.constants
         work, visited = busiest(c.moe.few_rows, c.moe.many_rows)
         if d.fidelity == "calibrated":
-            here = tokens * (plan.imbalance / plan.expert)
+            local_tokens = tokens * (plan.imbalance / plan.expert)
             widths = feed_forward.expert_input(hidden) + feed_forward.width
             timing = kernels.engine_experts(
                 d.device,
@@ -307,8 +307,11 @@ class _Spread:
                 visited,
                 computed,
                 kernel=d.expert_kernel,
-                tokens=here,
-                row_bytes=here * feed_forward.experts_per_token * widths * precision.residual_bytes,
+                tokens=local_tokens,
+                row_bytes=local_tokens
+                * feed_forward.experts_per_token
+                * widths
+                * precision.residual_bytes,
             )
         else:
             timing = kernels.roofline(d.device, work, computed)

@@ -237,8 +237,8 @@ def weight_bytes(architecture: Architecture, precision: Precision, plan: Paralle
         layers.matrices * precision.weight_bytes,
         layers.experts * precision.of("experts").weight_bytes,
     )
-    held = fullest_share(architecture, plan) * precision.held_layers_ratio
-    return held * (dense / plan.tensor + routed / among) + ends / plan.tensor
+    layers_ratio = fullest_share(architecture, plan) * precision.held_layers_ratio
+    return layers_ratio * (dense / plan.tensor + routed / among) + ends / plan.tensor
 
 
 def kv_bytes(

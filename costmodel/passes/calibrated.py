@@ -313,9 +313,9 @@ def _distinct(rows: Array) -> _Rows:
         return _Rows(rows, None)
     whole = rows.astype(np.intp)
     if rows.max() <= rows.size and np.array_equal(whole, rows):  # counting is faster than sorting
-        seen = np.zeros(int(rows.max()) + 1, dtype=bool)
-        seen[whole] = True
-        few, back = np.flatnonzero(seen).astype(np.float64), (np.cumsum(seen) - 1)[whole]
+        occurs = np.zeros(int(rows.max()) + 1, dtype=bool)
+        occurs[whole] = True
+        few, back = np.flatnonzero(occurs).astype(np.float64), (np.cumsum(occurs) - 1)[whole]
     else:
         few, back = np.unique(rows, return_inverse=True)
     return _Rows(few, back) if 4 * few.size <= rows.size else _Rows(rows, None)

@@ -183,14 +183,14 @@ def _encoded(
     )
     if logits == "none":
         return read
-    held = np.asarray(query_tokens, dtype=np.float64) + np.asarray(context, dtype=np.float64)
+    cached = np.asarray(query_tokens, dtype=np.float64) + np.asarray(context, dtype=np.float64)
     return added(
         read,
         _one_stack(
             replace(d, source_tokens=None),
             batch=batch,
             query_tokens=1.0,
-            context=held,
+            context=cached,
             logits=logits,
         ),
     )
@@ -213,12 +213,12 @@ def _summarised(
         np.asarray(query_tokens, dtype=np.float64),
         np.asarray(context, dtype=np.float64),
     )
-    plain, held = replace(d, text=None), _cached(text, before)
+    plain, cached = replace(d, text=None), _cached(text, before)
     if not prefill:
-        return pass_cost(plain, batch=batch, query_tokens=whole, context=held, logits=logits)
+        return pass_cost(plain, batch=batch, query_tokens=whole, context=cached, logits=logits)
     rows = np.maximum(_cached(text, whole), 1.0)
     cost = pass_cost(
-        plain, batch=batch, query_tokens=rows, context=held, logits=logits, prefill=True
+        plain, batch=batch, query_tokens=rows, context=cached, logits=logits, prefill=True
     )
     if not text.encoder_ratio:
         return cost

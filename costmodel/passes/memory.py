@@ -174,11 +174,13 @@ def kv_bytes(
             else np.minimum(tokens, np.ceil(a.window / page_tokens) * page_tokens)
         )
         share = 1.0 if a.is_mla else 1.0 / min(tensor_parallel, a.kv_heads)
-        held = kept * bytes_per_value
+        value_bytes = kept * bytes_per_value
         if latest:
-            held = held + np.minimum(kept, latest) * (precision.dense_kv_bytes - precision.kv_bytes)
+            value_bytes = value_bytes + np.minimum(kept, latest) * (
+                precision.dense_kv_bytes - precision.kv_bytes
+            )
         total = total + count * (
-            a.kv_values_per_token * share * held + a.index_bytes_per_token * kept
+            a.kv_values_per_token * share * value_bytes + a.index_bytes_per_token * kept
         )
         if cross is not None and architecture.source_positions:
             total = (
@@ -276,19 +278,19 @@ def footprint(
         page_tokens: of a page of the cache, to which every request is rounded up.
     """
     b = np.asarray(batch, dtype=np.float64)
-    held = np.asarray(context, dtype=np.float64) + np.asarray(query_tokens, dtype=np.float64)
+    tokens = np.asarray(context, dtype=np.float64) + np.asarray(query_tokens, dtype=np.float64)
     cache = kv_bytes(
         architecture,
         precision,
         batch=b,
-        context=held,
+        context=tokens,
         tensor_parallel=tensor_parallel,
         page_tokens=page_tokens,
         states=held_states(query_tokens, rollback),
     )
     return Footprint(
         weights_bytes=weight_bytes(architecture, precision, tensor_parallel) + drafter_bytes,
-        cache_bytes=np.asarray(cache + b * held * drafter_kv_bytes_per_token),
+        cache_bytes=np.asarray(cache + b * tokens * drafter_kv_bytes_per_token),
         pass_bytes=np.asarray(
             activation_bytes(architecture, precision, tokens=b * query_tokens) / tensor_parallel
         ),

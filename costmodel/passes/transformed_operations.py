@@ -56,12 +56,12 @@ def unpacking(d: Deployment, weights: Number, launches: int) -> Operation:
     """
     p, t = d.precision, d.precision.weight_transform
     assert t is not None and t.unpack_bytes_per_s is not None
-    made = np.asarray(weights, dtype=np.float64) * p.read_weight_bytes
-    stored = np.asarray(weights, dtype=np.float64) * p.weight_bytes
-    plain = _small(d, "unpack", made + stored, launches)
+    unpacked_bytes = np.asarray(weights, dtype=np.float64) * p.read_weight_bytes
+    stored_bytes = np.asarray(weights, dtype=np.float64) * p.weight_bytes
+    plain = _small(d, "unpack", unpacked_bytes + stored_bytes, launches)
     if d.fidelity == "datasheet":
         return plain
-    work_s = made / (t.unpack_bytes_per_s * d.device.processors)
+    work_s = unpacked_bytes / (t.unpack_bytes_per_s * d.device.processors)
     memory, launch = plain.timing.memory_s, plain.timing.launch_s
     return plain._replace(
         timing=Timing(launch + np.maximum(work_s, memory), work_s, memory, launch)

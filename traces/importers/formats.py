@@ -141,8 +141,8 @@ def possible(path: str | Path) -> tuple[str, ...]:
     sample = sample_of(path)
     if claiming := claims(sample, {name: format_named(name) for name in READERS}):
         return tuple(claiming)
-    if what := known_otherwise(sample):
-        raise InputError(what, file=path)
+    if description := known_otherwise(sample):
+        raise InputError(description, file=path)
     if claiming := claims(sample, {name: format_named(name) for name in REQUEST_READERS}):
         rule = (
             f"holds requests ({' or '.join(claiming)}) and no acceptance: `rooftree simulate"

@@ -163,8 +163,8 @@ def unclaimed(sample: Sample, formats: Mapping[str, Format]) -> str:
     """
     if sample.ending == ".json" and sample.document is None and not sample.first:
         return "must be JSON"
-    if what := known_otherwise(sample):
-        return what
+    if description := known_otherwise(sample):
+        return description
     return (
         f"shows nothing of any format; if it is in one, name it with --format: {', '.join(formats)}"
     )
@@ -174,7 +174,7 @@ def known_otherwise(sample: Sample) -> str:
     """What a sample is that holds neither acceptance nor requests; empty where that is not
     known.
     """
-    return next((what for what, shows in _NOT_IMPORTED if shows(sample)), "")
+    return next((description for description, shows in _NOT_IMPORTED if shows(sample)), "")
 
 
 def _adjacency(sample: Sample) -> bool:

@@ -81,16 +81,16 @@ def record_of(value: Mapping[str, Any], file: str, name: str) -> Record:
     Raises:
         InputError: a count of another kind, or no count at all.
     """
-    numbers = {what: _count(value, keys, file, name) for what, keys in _KEYS.items()}
+    numbers = {quantity: _count(value, keys, file, name) for quantity, keys in _KEYS.items()}
     histogram = next((value[key] for key in _HISTOGRAMS if value.get(key)), None)
-    made = value.get("per_step_accepted")
+    accepted_by_step = value.get("per_step_accepted")
     drafted = value.get("per_step_drafted")
     per_step = None
-    if made is not None:
+    if accepted_by_step is not None:
         per_step = (
             [
                 expect_whole(count, file, f"{name}.per_step_accepted")
-                for count in expect_list(made, file, name)
+                for count in expect_list(accepted_by_step, file, name)
             ],
             None if drafted is None else expect_list(drafted, file, f"{name}.per_step_drafted"),
         )
@@ -103,8 +103,8 @@ def record_of(value: Mapping[str, Any], file: str, name: str) -> Record:
         and not any(key in value for key in _KEYS["accepted"])
         and counts is None
     ):
-        made_tokens = _count(value, ("completion_tokens", "spec_completion_tokens"), file, name)
-        accepted = max(0, made_tokens - steps)
+        output_tokens = _count(value, ("completion_tokens", "spec_completion_tokens"), file, name)
+        accepted = max(0, output_tokens - steps)
     return Record(
         name=name,
         steps=steps,

@@ -152,12 +152,12 @@ def consistent_ranks(
     run = leading_hits(rank, offsets)
     left = np.repeat(offsets[1:], np.diff(offsets)) - np.arange(emitted.size)
     reach = left if rank.ndim == 1 else np.minimum(left, rank.shape[1])
-    known_end = run < reach
+    run_has_ended = run < reach
     limit = np.full(emitted.size, int(emitted.max()) - 1)
     if drafted is not None:
         limit = np.minimum(limit, drafted)
     expected = np.minimum(run, limit) + 1
-    wrong = np.where(known_end, emitted != expected, emitted < np.minimum(expected, left))
+    wrong = np.where(run_has_ended, emitted != expected, emitted < np.minimum(expected, left))
     if wrong.any():
         at = int(np.flatnonzero(wrong)[0])
         raise InputError(

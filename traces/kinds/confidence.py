@@ -54,14 +54,14 @@ def check_sizes(*, runs: int = 0, passes: int = 0, cells: int = 0, canvas_tokens
     Raises:
         InputError: more cells, passes, or canvas positions of all runs or of all passes.
     """
-    for key, count, most, what in (
+    for key, count, most, counted in (
         ("runs", runs * canvas_tokens, MOST_RUN_POSITIONS, "canvas positions of runs"),
         ("forward", passes, MOST_PASSES, "passes"),
         ("forward", passes * canvas_tokens, MOST_STEP_POSITIONS, "canvas positions of passes"),
         ("top_ids", cells, MOST_CELLS, "cells"),
     ):
         if not 0 <= count <= most:
-            raise InputError(f"must hold at most {most} {what}", key=key, value=count)
+            raise InputError(f"must hold at most {most} {counted}", key=key, value=count)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -251,20 +251,20 @@ class ConfidenceTrace:
         tokens.
         """
         run, step, position = self.cells()
-        here = np.flatnonzero(self.committed_at[run, position] == step - self.step_offsets[run])
-        inside = (position[here] >= self.block_start[step[here]]) & (
-            position[here] < self.block_end[step[here]]
+        commits = np.flatnonzero(self.committed_at[run, position] == step - self.step_offsets[run])
+        inside = (position[commits] >= self.block_start[step[commits]]) & (
+            position[commits] < self.block_end[step[commits]]
         )
         everywhere = np.array([policy.commit == "gap" for policy in self.policies])[
-            self.policy_of_run[run[here]]
+            self.policy_of_run[run[commits]]
         ]
         if np.any(~inside & ~everywhere):
             raise InputError(
                 "must lie in the block of the pass that committed it", key="committed_at"
             )
-        if here.size != int((self.committed_at < self.steps[:, None]).sum()):
+        if commits.size != int((self.committed_at < self.steps[:, None]).sum()):
             raise InputError("must be a pass that computed the position", key="committed_at")
-        if np.any(self.final_ids[run[here], position[here]] != self.top_ids[here]):
+        if np.any(self.final_ids[run[commits], position[commits]] != self.top_ids[commits]):
             raise InputError(
                 "must be the likeliest tokens of the passes that committed them", key="final_ids"
             )

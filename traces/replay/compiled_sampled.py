@@ -292,19 +292,19 @@ def start_probabilities(survival: Floats, offsets: Counts, first: int) -> Floats
         if offsets[r] + first < end:
             starts[offsets[r] + first] = 1.0
         for i in range(offsets[r] + first, end):
-            here, before = starts[i], 1.0
-            if here == 0:
+            probability, before = starts[i], 1.0
+            if probability == 0:
                 continue
             # exactly d accepted: the next step starts behind them and the target's own token
             for d in range(depth):
                 stays = survival[i, d]
                 if i + d + 1 < end:
-                    starts[i + d + 1] += here * max(before - stays, 0.0)
+                    starts[i + d + 1] += probability * max(before - stays, 0.0)
                 before = stays
                 if stays == 0:
                     break
             if before > 0 and i + depth + 1 < end:
-                starts[i + depth + 1] += here * before
+                starts[i + depth + 1] += probability * before
     return starts
 
 

@@ -67,7 +67,7 @@ def pick(
             value.size >= recorded and floor >= least
         )  # nodes that were not recorded may belong to the tree
         hidden = floor if cut else -1.0
-        seen, passes[i], exact[i] = _read(
+        proposed, passes[i], exact[i] = _read(
             parents[tree],
             value,
             level,
@@ -81,7 +81,7 @@ def pick(
             rows[i],
         )
         for j in order:
-            if seen[j] and picked[i] < nodes:
+            if proposed[j] and picked[i] < nodes:
                 picked[i] += 1
                 emitted[i] += on_path[tree][j]
                 levels[i] = max(levels[i], level[j])
@@ -127,7 +127,7 @@ def _read(
         Nodes found [size], passes, and whether the recording tells where drafting stops for lack of
         gain.
     """
-    seen = np.zeros(value.size, dtype=np.bool_)
+    proposed = np.zeros(value.size, dtype=np.bool_)
     grows = np.zeros(value.size, dtype=np.bool_)
     sure, passes, reads, shallower = True, 0, 1, 0
     sum_before, unknown_before = 0.0, 0
@@ -135,8 +135,10 @@ def _read(
         rows[passes] = reads
         passes += 1
         for j in order:
-            seen[j] |= allowed[j] and level[j] == passes and (parents[j] < 0 or grows[parents[j]])
-        total, count, here = _grow(value, level, order, seen, grows, nodes, beam, passes)
+            proposed[j] |= (
+                allowed[j] and level[j] == passes and (parents[j] < 0 or grows[parents[j]])
+            )
+        total, count, on_level = _grow(value, level, order, proposed, grows, nodes, beam, passes)
         unknown = min(nodes - count, reads * width) if hidden >= 0.0 else 0
         if least_gain > 0.0 and passes > 1:
             gain = total - sum_before
@@ -150,9 +152,9 @@ def _read(
         elif beam == 0 and unknown > 0:
             reads = min(nodes - min(shallower, nodes), reads * width)
         else:
-            reads = here
-        shallower = seen.sum()
-    return seen, passes, sure
+            reads = on_level
+        shallower = proposed.sum()
+    return proposed, passes, sure
 
 
 @cached_njit(__file__, nogil=True)
@@ -160,7 +162,7 @@ def _grow(
     value: NDArray[np.float64],
     level: Counts,
     order: Counts,
-    seen: NDArray[np.bool_],
+    proposed: NDArray[np.bool_],
     grows: NDArray[np.bool_],
     nodes: int,
     beam: int,
@@ -169,14 +171,14 @@ def _grow(
     """The likeliest `nodes` found so far, as sum and number, and how many nodes of the latest level
     are read next.
     """
-    total, count, here = 0.0, 0, 0
+    total, count, on_level = 0.0, 0, 0
     for j in order:
-        if not seen[j]:
+        if not proposed[j]:
             continue
-        if level[j] == latest and (here < beam if beam > 0 else count < nodes):
+        if level[j] == latest and (on_level < beam if beam > 0 else count < nodes):
             grows[j] = True
-            here += 1
+            on_level += 1
         if count < nodes:
             count += 1
             total += value[j]
-    return total, count, here
+    return total, count, on_level

@@ -41,10 +41,10 @@ def rank_paths(
             if drafted.size > 0:
                 most = min(most, drafted[i])
             for level in range(most):
-                here = rank[i * stride + level]
-                if here < 0:
+                true_rank = rank[i * stride + level]
+                if true_rank < 0:
                     break
-                paths[i, level] = here
+                paths[i, level] = true_rank
     return paths
 
 

@@ -48,12 +48,12 @@ def gemma4_layers(
             ("layer_input", width, hidden),
             ("layer_output", hidden, width),
         )
-    made = []
+    placed = []
     for number, (kind, experts) in enumerate(zip(kinds, routed, strict=True)):
         own = _overridden(keys, number, full if kind == "full_attention" else sliding)
         shared = number >= first_shared
         values = hidden + keys.count("num_experts") if experts else 0
-        made.append(
+        placed.append(
             Layer(
                 attention=replace(own, shares_kv=shared),
                 state=None,
@@ -64,7 +64,7 @@ def gemma4_layers(
                 extra_values=values,
             )
         )
-    return made
+    return placed
 
 
 def layer_embedding_parameters(keys: ConfigKeys, layers: int) -> int:

@@ -97,10 +97,12 @@ class Memory:
                 np.broadcast_shapes(np.shape(weights_bytes), np.shape(activations_bytes)),
                 self.stated_bytes,
             )
-        seen, ratio = memory_bytes - self.unseen_bytes, self.ratio_of(memory_bytes)
+        visible_bytes, ratio = memory_bytes - self.unseen_bytes, self.ratio_of(memory_bytes)
         taken = weights_bytes + (self.group_bytes if devices > 1 else 0.0)
         taken = taken + activations_bytes if self.activations_inside else taken
-        return np.asarray(ratio * (seen - taken) if self.of_free else ratio * seen - taken)
+        return np.asarray(
+            ratio * (visible_bytes - taken) if self.of_free else ratio * visible_bytes - taken
+        )
 
     @property
     def activations_ratio(self) -> float:

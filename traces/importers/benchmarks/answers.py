@@ -147,14 +147,16 @@ def _choices(row: Mapping[str, Any], file: str, name: str) -> Iterator[_Choice]:
                 key=f"{key}.new_tokens",
                 value=len(tokens),
             )
-        spelt = next((k for k in _LENGTHS if k in choice), None)
+        lengths_key = next((k for k in _LENGTHS if k in choice), None)
         alpha = (choice.get("alpha"), choice.get("alpha_num"))
         yield _Choice(
             name=question if index == 0 else f"{question}.{index}",
             kind=kind,
             steps=[n + 1 for n in last] if counted_by == "idxs" else last,
             tokens=tokens,
-            lengths=[] if spelt is None else expect_list(choice[spelt], file, f"{key}.{spelt}"),
+            lengths=[]
+            if lengths_key is None
+            else expect_list(choice[lengths_key], file, f"{key}.{lengths_key}"),
             alpha=(
                 (alpha[0], alpha[1])
                 if isinstance(alpha[0], list) and isinstance(alpha[1], list)

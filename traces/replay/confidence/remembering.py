@@ -34,12 +34,12 @@ def credit(state: Confidence, at: At) -> Mask:
     """
     assert state.ids is not None
     ids, p = state.ids, 1.0 - state.doubt.astype(np.float64)
-    held, named = (
+    earlier_credit, credited_ids = (
         state.memory.get("credit", np.zeros(p.shape)),
         state.memory.get("credited", np.full(p.shape, -1)),
     )
-    same = (named == ids) & (state.pass_of_block > 0)[:, None]
-    now = p ** at["power"] + np.where(same, at["decay"] * held, 0.0)
+    same = (credited_ids == ids) & (state.pass_of_block > 0)[:, None]
+    now = p ** at["power"] + np.where(same, at["decay"] * earlier_credit, 0.0)
     state.memory["credit"], state.memory["credited"] = now, ids.copy()
     doubt = (1.0 - p) / (1.0 - p + p * (1.0 + now) ** at["weight"])
     return _or_surest(doubt, state.open, at["confidence"])
