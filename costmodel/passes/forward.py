@@ -97,6 +97,7 @@ def _one_stack(
             logits=logits,
             prefill=prefill,
         )
+    # only decoding reads a shared prefix once for all requests
     prefix = np.minimum(deployment.shared_prefix_tokens, context)
     if np.any(prefix > 0) and not prefill:
         cost = shared_prefix_cost(
@@ -137,6 +138,7 @@ def with_launches(deployment: Deployment, cost: PassCost, *, layers: float) -> P
     host_s = layers * deployment.host_layer_s + deployment.host_pass_s
     if not host_s:
         return cost
+    # launches run ahead of the device, so only what exceeds its work is waited for
     waiting = np.maximum(host_s - cost.total_s, 0.0)
     zero = np.zeros(())
     host = Operation("host", Timing(waiting, zero, zero, waiting), Work(zero, zero))

@@ -72,6 +72,7 @@ def checked_floats(
     if array.dtype.kind not in "iuf" and array.size:
         raise InputError("must be numbers", key=name, value=str(array.dtype))
     array = array.astype(np.result_type(dtype, np.float32), copy=False)
+    # a sum of rounded probabilities may exceed 1 by what half precision rounds
     good = (array >= 0) & (array <= highest * (1 + 1e-3)) & np.isfinite(array)
     if not np.all(good):
         wrong = float(array[~good].flat[0])
@@ -116,6 +117,7 @@ def leading_hits(rank: IntArray, offsets: NDArray[np.int64]) -> NDArray[np.int64
     position = np.arange(n)
     left = np.repeat(offsets[1:], np.diff(offsets)) - position
     if rank.ndim == 1:
+        # the next position at or behind each one whose rank is not 0; n where none is
         miss = np.append(np.flatnonzero(rank), n)
         run = miss[np.searchsorted(miss, position)] - position
     else:
@@ -157,6 +159,7 @@ def consistent_ranks(
     if drafted is not None:
         limit = np.minimum(limit, drafted)
     expected = np.minimum(run, limit) + 1
+    # where the ranks end before the run does, a step may emit more than they show
     wrong = np.where(run_has_ended, emitted != expected, emitted < np.minimum(expected, left))
     if wrong.any():
         at = int(np.flatnonzero(wrong)[0])

@@ -196,6 +196,7 @@ class ConfidenceTrace:
                 raise InputError(f"must go from 0 to {total} and never decrease", key=key)
         self._integers("final_ids", np.int32, (r, self.canvas_tokens), highest=highest)
         self._integers("committed_at", np.int32, (r, self.canvas_tokens))
+        # a position that no pass committed has the number of passes and keeps its mask
         open_end = self.committed_at >= self.steps[:, None]
         if np.any(self.committed_at > self.steps[:, None]) or np.any(
             (self.final_ids == self.mask_id) != open_end
@@ -255,6 +256,7 @@ class ConfidenceTrace:
         inside = (position[commits] >= self.block_start[step[commits]]) & (
             position[commits] < self.block_end[step[commits]]
         )
+        # the rule of gaps commits anywhere on the canvas
         everywhere = np.array([policy.commit == "gap" for policy in self.policies])[
             self.policy_of_run[run[commits]]
         ]
@@ -262,6 +264,7 @@ class ConfidenceTrace:
             raise InputError(
                 "must lie in the block of the pass that committed it", key="committed_at"
             )
+        # cells are the positions that a pass computed: a commit that is no cell was never computed
         if commits.size != int((self.committed_at < self.steps[:, None]).sum()):
             raise InputError("must be a pass that computed the position", key="committed_at")
         if np.any(self.final_ids[run[commits], position[commits]] != self.top_ids[commits]):
@@ -317,6 +320,7 @@ class ConfidenceTrace:
         at = np.arange(self.canvas_tokens)
         index = np.arange(len(self.forward))[steps]
         run = np.searchsorted(self.step_offsets, index, side="right") - 1
+        # committed by this pass or a later one: masked when the pass began
         unfinished = self.committed_at[run] >= (index - self.step_offsets[run])[:, None]
         cells: NDArray[np.bool_] = unfinished & (at >= start) & (at < end)
         return cells

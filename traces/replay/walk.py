@@ -231,6 +231,7 @@ def child_offsets(tree: Tree, width: int) -> NDArray[np.int32]:
     """
     children = tree.child_table(width)
     table = np.zeros((tree.nodes, width + 1), dtype=np.int32)
+    # column 0 is rank -1: no child has it, so it stays 0 and ends the walk
     table[:, 1:] = np.where(children < 0, 0, children * (width + 1) + 1)
     return table.reshape(-1)
 
@@ -241,6 +242,7 @@ def _without_drafted(
     """Steps with a proposal and draft tokens where the recording does not tell."""
     if draft_tokens == 0:
         return np.zeros_like(steps), np.zeros_like(steps)
+    # with an assumed share of proposals only steps in which a draft matched surely had one
     proposed = steps if trace.match_rate is None else hits
     return proposed, proposed * draft_tokens
 

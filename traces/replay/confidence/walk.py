@@ -137,6 +137,8 @@ def _replayed(states: Anchors, policy: RefinePolicy, interval: bool) -> RefineRe
     exact = runs is not None or exact_steps is not None
     lower = upper = decoded.steps
     if interval and not exact:
+        # states that hold less than the canvas (1, SUBSET) are less sure of the rest, those that
+        # hold more (2, SUPERSET) surer: passes lie between, as a rule
         others = [decoded.steps, *(walked(states, policy, usable, mode).steps for mode in (1, 2))]
         lower, upper = np.min(others, axis=0), np.max(others, axis=0)
     same = _agreement(states, decoded.tokens, static)
@@ -201,6 +203,7 @@ def _left_out(states: Anchors, place: int) -> float | None:
     true = float((states.final_ids[own] == wrote).mean())
     if not 0.0 < true < 1.0 or not 0.0 < replayed < 1.0:
         return None
+    # a replay that agrees less often than the run itself is not corrected upwards
     return max(0.0, math.log(replayed / (1.0 - replayed)) - math.log(true / (1.0 - true)))
 
 
@@ -232,12 +235,12 @@ def nearest(
     Args:
         states: recorded states.
         forward: the pass to answer.
-        needed: bool[active, L], positions whose cell is asked for.
+        needed: bool[P, L], positions whose cell is looked up.
         usable: bool[runs], runs whose states may answer.
         mode: of `compiled.nearest_cells`: which states may stand in.
 
     Returns:
-        int32[active, L].
+        int32[P, L].
     """
     from traces.replay.confidence import compiled
 
@@ -280,6 +283,7 @@ def walked(
         mode: of `compiled.nearest_cells`: which states may stand in.
         after: called after every pass; None: nothing is.
     """
+    # canvases are independent of each other, so groups change memory and no result
     most = max(1, GROUP_POSITIONS // states.canvas_tokens)
     groups = [states.of_prompts(slice(at, at + most)) for at in range(0, len(states.prompts), most)]
     decoded = [_group_walked(group, policy, usable, mode, after) for group in groups]
@@ -378,6 +382,7 @@ def static_run(states: Anchors, policy: RefinePolicy) -> Counts | None:
         for recorded_policy in states.policies
         if recorded_policy.commit == "static" and recorded_policy.at["tokens"] == 1
     ]
+    # sorted is stable: runs of the same block come first, others as recorded
     for recorded_policy in sorted(
         static, key=lambda item: item.block_tokens != policy.block_tokens
     ):
