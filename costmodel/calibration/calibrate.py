@@ -33,9 +33,8 @@ ANCHOR_RATIO = 0.1  # bytes over bandwidth over time, up to which a row's cache 
 FEW_ROWS = 200  # set aside, up to which residuals are those of rows left out in turn
 FOLDS = 6
 LEAST_SPLIT = 8  # rows below which nothing is set aside
-IMPOSSIBLE_RATIO = (
-    1.1  # bytes over bandwidth over time, beyond which a layer cannot have moved the bytes
-)
+# bytes over bandwidth over time, beyond which a layer cannot have moved the bytes
+IMPOSSIBLE_RATIO = 1.1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -29,9 +29,8 @@ from hardware_profiles.fitted.constants import NEUTRAL
 from hardware_profiles.profile import Device
 
 SOFT_RATIO = 0.05  # errors beyond this count linearly instead of squared
-PRIOR_WEIGHT = (
-    0.003  # pull towards the profile's value, per row and per width of a parameter's range
-)
+# pull towards the profile's value, per row and per width of a parameter's range
+PRIOR_WEIGHT = 0.003
 LEAST_PULL = 0.1  # of the same, where rows are few: a tenth of a range weighs like an error of 1 %
 CLEARLY = 0.05  # by which a step of a constant has to lower the cost
 WORTH = 0.2  # by which a further mechanism has to

@@ -140,19 +140,15 @@ GROUPS: dict[str, tuple[Parameter, ...]] = {
     ),
 }
 
-CONTEXT_ROW_TILES = (
-    64.0,
-    128.0,
-    256.0,
-)  # query rows of a block of prompt attention that a fit tries
+# query rows of a block of prompt attention that a fit tries
+CONTEXT_ROW_TILES = (64.0, 128.0, 256.0)
 # rows of expert tiles that a fit tries: chosen by the load of an expert, and by the tokens
 MOE_TILES = (
     {"moe.few_rows": LEAST_ROWS, "moe.many_rows": LEAST_ROWS},
     {"moe.few_rows": FEW_ROWS, "moe.many_rows": MANY_ROWS},
 )
-TRTLLM_MOST_BYTES = tuple(
-    2.0**power for power in range(18, 25)
-)  # thresholds that a fit tries, 256 KiB to 16 MiB
+# thresholds that a fit tries, 256 KiB to 16 MiB
+TRTLLM_MOST_BYTES = tuple(2.0**power for power in range(18, 25))
 
 
 def group_of(operation: str, form: VerifyForm = "split") -> str:

@@ -17,10 +17,8 @@ from costmodel.passes.ops import Array, Work
 from costmodel.passes.precision import BYTES_PER_VALUE
 from hardware_profiles.profile import Device
 
-MLA_LATENT, MLA_ROPE = (
-    512,
-    64,
-)  # the only absorbed latent attention that tables hold, DeepSeek-V2 and V3
+# the only absorbed latent attention that tables hold, DeepSeek-V2 and V3
+MLA_LATENT, MLA_ROPE = (512, 64)
 Columns = Mapping[str, Array]
 VerifyForm = Literal["split", "unsplit"]
 Timed = tuple[Timing, Array]  # by row: what the time is made of, and bytes touched

@@ -17,9 +17,8 @@ from costmodel.pace import EVEN_COMMITS
 from costmodel.passes.ops import Array, Number
 from hardware_profiles.errors import InputError
 
-_LONGEST_WAITED = (
-    512  # tokens of a block up to which requests that wait for each other are followed
-)
+# tokens of a block up to which requests that wait for each other are followed
+_LONGEST_WAITED = 512
 _NEGLIGIBLE = 1e-12
 
 

@@ -199,9 +199,8 @@ class _Spread:
         else:
             operations = self.alone(block, b, n, context / parts, logits)
             whole = {}
-            if (
-                parts > 1 and self.combination == "ring"
-            ):  # every turn attends with one device's share of the requests
+            if parts > 1 and self.combination == "ring":
+                # every turn attends with one device's share of the requests
                 turn = self.alone(block, np.ceil(b / parts), n, context / parts, logits)
                 whole = {op.name: op._replace(calls=parts) for op in turn}
         rows = b * (n / parts if self.prefill else n)
@@ -275,9 +274,8 @@ class _Spread:
         d, plan, feed_forward = self.deployment, self.plan, block.feed_forward
         hidden, precision = d.architecture.hidden, d.precision
         computed = precision.of("experts").activations
-        requests = b / (
-            plan.tensor * plan.context
-        )  # devices that hold the same tokens each send a part of them
+        # devices that hold the same tokens each send a part of them
+        requests = b / (plan.tensor * plan.context)
         moved = exchange(
             d.device, plan, feed_forward, precision, tokens=requests * n, hidden=hidden
         )

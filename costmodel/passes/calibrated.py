@@ -143,9 +143,8 @@ def _scheduled(
         if share and (schedule.together or share == 1.0):
             for operation in _block(d, block, b, n, cached, prefill):
                 yield operation._replace(calls=layers_per_share * share)
-        elif (
-            share
-        ):  # requests go their own ways: the layer runs once any of them needs it, for those alone
+        elif share:
+            # requests go their own ways: the layer runs once any of them needs it, for those alone
             runs = 1.0 - (1.0 - share) ** b
             for operation in _block(d, block, b * share / runs, n, cached, prefill):
                 yield scaled(operation, runs)._replace(calls=layers_per_share)
@@ -175,9 +174,8 @@ def _block(
             yield from _attention(d, block.cross, b, n, source, False)
     if block.state is not None:
         yield _state(d, block.state, b, n, prefill)
-    alike = not (
-        feed_forward.is_moe and d.expert_correlation
-    )  # rows alone say which experts are visited
+    # rows alone say which experts are visited
+    alike = not (feed_forward.is_moe and d.expert_correlation)
     if feed_forward.is_moe:
         yield distinct.of(_experts(d, block, rows, one)) if alike else _experts(d, block, b, n)
     if p.quantises or p.unpacks or (feed_forward.is_moe and p.of("experts").quantises):
@@ -221,9 +219,8 @@ def _beside_products(
         read = {
             role: k for role, (_, k) in shapes.items() if d.precision.quantises and role != "router"
         }
-        if (
-            routed and "experts" not in done
-        ):  # what enters an expert enters the router; and its inner vector
+        if routed and "experts" not in done:
+            # what enters an expert enters the router; and its inner vector
             read |= {
                 "router": shapes["router"][1],
                 "expert_down": f.experts_per_token * f.width / d.tensor_parallel,
@@ -395,9 +392,8 @@ def _attention(
             dtype=dtype,
             block_tokens=together,
         )
-        alone = Work(
-            work.flops / n, work.bytes
-        )  # kernels of two libraries: several never take less than one
+        # kernels of two libraries: several never take less than one
+        alone = Work(work.flops / n, work.bytes)
         one = kernels.split_attention(
             d.device,
             alone,
@@ -455,9 +451,8 @@ def _latent_attention(
     def latent() -> Timing:
         rows = heads * n
         own = kernels.latent_attention(device, work, dtype, context=context, requests=b, rows=rows)
-        filled = np.maximum(
-            rows, float(kernels.ROW_TILE)
-        )  # tiles of few rows read again, a padded one does not
+        # tiles of few rows read again, a padded one does not
+        filled = np.maximum(rows, float(kernels.ROW_TILE))
         more = work._replace(flops=work.flops * filled / rows)
         padded = kernels.latent_attention(
             device, more, dtype, context=context, requests=b, rows=filled

@@ -120,9 +120,8 @@ class MeasuredPasses:
         grids = self.grids.get(mask) or self.grids["causal"]
         if mask == PROMPT:
             return self._between(grids, n, b, c, layers)
-        if (
-            mask != "causal"
-        ):  # a tree of one token is a chain, and trees are measured from two tokens on
+        if mask != "causal":
+            # a tree of one token is a chain, and trees are measured from two tokens on
             causal = self.ratio(batch=b, query_tokens=n, context=c, layers=layers)
             return np.asarray(np.where(n > 1.0, self._between(grids, n, b, c, layers), causal))
         return self._between(grids, n, b, c, layers)
@@ -237,10 +236,8 @@ def measured_files(device: str) -> list[Path]:
     added = [
         path for folder in reversed(_ADDED) for path in sorted(folder.glob("kernels*.parquet"))
     ]
-    patterns = (
-        "*/*/kernels*.parquet",
-        "*/*/*/kernels*.parquet",
-    )  # of a machine, and of an engine on it
+    # of a machine, and of an engine on it
+    patterns = ("*/*/kernels*.parquet", "*/*/*/kernels*.parquet")
     below = [
         (path.relative_to(root).parts[1], path)
         for root in _ROOTS

@@ -18,10 +18,8 @@ Number = float | int | Array
 
 NOTHING: Array = np.zeros(())
 LEAST_ROWS = 8.0  # of a grouped product's tile, in kernels that choose it by the load of an expert
-FEW_ROWS, MANY_ROWS = (
-    16.0,
-    64.0,
-)  # in kernels that go by the tokens: to a token an expert, and beyond
+# in kernels that go by the tokens: to a token an expert, and beyond
+FEW_ROWS, MANY_ROWS = (16.0, 64.0)
 
 
 class Work(NamedTuple):

@@ -14,12 +14,8 @@ from hardware_profiles.fitted.residuals import Regime
 # blocks of integers with their scales, as GGUF files hold weights: devices compute on them, but
 # have no peak in them
 WEIGHT_FORMATS = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k")
-FORMATS = (
-    "fp8",
-    "int8",
-    "fp4",
-    *WEIGHT_FORMATS,
-)  # number formats that may have constants of their own
+# number formats that may have constants of their own
+FORMATS = ("fp8", "int8", "fp4", *WEIGHT_FORMATS)
 FORMAT_OPERATIONS = ("gemm", "mla", "moe", "prefill")  # what differs in them
 
 

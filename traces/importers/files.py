@@ -33,9 +33,8 @@ def read_text(path: str | Path) -> str:
         size = os.fstat(stream.fileno()).st_size
         if size > MAX_TEXT_BYTES:
             raise InputError(f"must be at most {MAX_TEXT_BYTES} bytes", file=path, value=size)
-        content = stream.read(
-            size
-        )  # a log may grow meanwhile; a larger number would reserve as much memory
+        # a log may grow meanwhile; a larger number would reserve as much memory
+        content = stream.read(size)
     return content.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
 
 

@@ -63,9 +63,8 @@ def pick(
         value, level, floor = _path_values(parents[tree], conditional[tree])
         order = np.argsort(-value, kind="mergesort")
         allowed = (rank[tree] < width) & (value >= least)
-        cut = (
-            value.size >= recorded and floor >= least
-        )  # nodes that were not recorded may belong to the tree
+        # nodes that were not recorded may belong to the tree
+        cut = value.size >= recorded and floor >= least
         hidden = floor if cut else -1.0
         proposed, passes[i], exact[i] = _read(
             parents[tree],

@@ -115,9 +115,8 @@ def pick_trees(expansions: Expansions, policy: TreePolicy) -> PickedTrees:
         limit, recorded = getattr(policy, name), getattr(expansions, name)
         if limit is not None and limit > recorded and policy.nodes and expansions.size:
             raise InputError(f"must lie in 1..{recorded}, as recorded", key=name, value=limit)
-    from traces.replay.compiled_trees import (
-        pick,
-    )  # half a second, which who replays no such tree need not wait
+    # half a second, which who replays no such tree need not wait
+    from traces.replay.compiled_trees import pick
 
     picked = pick(
         expansions.offsets,

@@ -27,9 +27,8 @@ from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree, chain_tree
 
 if TYPE_CHECKING:
-    from traces.replay.compiled_sampled import (
-        Floats,
-    )  # loading the compiled loops takes half a second
+    # loading the compiled loops takes half a second
+    from traces.replay.compiled_sampled import Floats
     from traces.replay.walk_loops import Counts
 
 SampledRule = Literal[

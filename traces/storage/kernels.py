@@ -134,10 +134,8 @@ class KernelRow:
 
 
 _NUMBERS = columns_of(KernelRow, "int", "float")
-_ADDED_COLUMNS = (
-    "model",
-    "layers",
-)  # files from before whole passes were timed have no such columns
+# files from before whole passes were timed have no such columns
+_ADDED_COLUMNS = ("model", "layers")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

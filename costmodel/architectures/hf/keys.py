@@ -68,9 +68,8 @@ class ConfigKeys:
             last: an error about several keys at once; it counts alone, since other mistakes may
                 have caused it.
         """
-        mistakes = {
-            str(error): error for error in self.mistakes
-        }  # a key that is read twice is wrong once
+        # a key that is read twice is wrong once
+        mistakes = {str(error): error for error in self.mistakes}
         if mistakes:
             raise joined(list(mistakes.values()))
         if last is not None:

@@ -21,9 +21,8 @@ PROCESS_BYTES = 143_771 * MIB - 139.3 * GIB
 GROUP_BYTES = (
     139.3 - 137.29
 ) * GIB  # of buffers, by each device of a group: of eight in that log, ASSUMED of fewer
-_LEAST_RATIO = (
-    0.1  # ASSUMED: what is left to the cache of a device that is smaller than the reserved bytes
-)
+# ASSUMED: what is left to the cache of a device that is smaller than the reserved bytes
+_LEAST_RATIO = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

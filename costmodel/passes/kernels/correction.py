@@ -123,9 +123,8 @@ def interpolated(correction: Correction, *at: Array) -> Array:
     """
     values = correction.grid
     axes = list(correction.axes)
-    while (
-        axes and np.size(at[len(axes) - 1]) == 1
-    ):  # sizes of weights are single numbers, rows seldom
+    while axes and np.size(at[len(axes) - 1]) == 1:
+        # sizes of weights are single numbers, rows seldom
         values = _between(values, axes.pop(), float(np.reshape(at[len(axes)], ())))
     if not axes:
         return np.asarray(values)

@@ -148,9 +148,8 @@ def _estimate_span(
     looks = slow & (before["settled"] == 0)
     rolled = np.concatenate([before["estimates"][1:], estimate[None]])
     estimates = np.where(looks, rolled, before["estimates"])
-    recorded_passes = np.minimum(
-        before["slow_passes"] + 1, len(estimates)
-    )  # of this span, the newest last
+    # of this span, the newest last
+    recorded_passes = np.minimum(before["slow_passes"] + 1, len(estimates))
     mine = np.arange(len(estimates))[:, None] >= len(estimates) - recorded_passes
     mean = np.where(mine, estimates, 0).sum(axis=0) / recorded_passes
     spread = np.sqrt(np.where(mine, (estimates - mean) ** 2, 0.0).sum(axis=0) / recorded_passes)
