@@ -184,6 +184,7 @@ class DecodingConfiguration:
         """The schedule as (first batch size, K) pairs, gaps closed and equal neighbours joined."""
         steps: list[tuple[int, int]] = []
         for low, _, draft_tokens in self.schedule:
+            # the end of a range says nothing: its K holds until the next range begins
             if not steps or steps[-1][1] != draft_tokens:
                 steps.append((low, draft_tokens))
         return tuple(steps)

@@ -87,6 +87,7 @@ def calibrated_pass(
             else layer
         )
         once = block.cross_decoder and prefill and logits == "last"
+        # of a prompt, a cross-decoder runs the last token alone, after all others
         shape = (b, np.ones_like(n), context_tokens + n - 1.0) if once else (b, n, context_tokens)
         if schedule is not None and (schedule.prompts or not prefill):
             for operation in _scheduled(
@@ -145,6 +146,7 @@ def _scheduled(
                 yield operation._replace(calls=layers_per_share * share)
         elif share:
             # requests go their own ways: the layer runs once any of them needs it, for those alone
+            # probability that one of b requests needs the layer; b · share of them do on average
             runs = 1.0 - (1.0 - share) ** b
             for operation in _block(d, block, b * share / runs, n, cached, prefill):
                 yield scaled(operation, runs)._replace(calls=layers_per_share)
@@ -278,6 +280,7 @@ def _of_parts(
     """A product of which every row uses a part of the weights, and all rows together a larger
     one.
     """
+    # correlated rows choose alike: they count as fewer that choose by themselves
     independent = 1.0 + (np.maximum(rows, 1.0) - 1.0) * (1.0 - sparse.correlation)
     read, work = 1.0 - (1.0 - sparse.active_ratio) ** independent, product.work
     few = Work(

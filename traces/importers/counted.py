@@ -178,6 +178,7 @@ def with_draft_length(trace: AcceptanceTrace, draft_tokens: int) -> AcceptanceTr
         raise InputError(
             f"the source says {levels}", file=trace.file, key="draft_tokens", value=draft_tokens
         )
+    # rounded up: the last draft of a request may be shorter
     drafts = summary.drafts or -(-summary.draft_tokens // draft_tokens)
     note = f"The draft length of {draft_tokens} was named by hand."
     if not summary.drafts and summary.draft_tokens:

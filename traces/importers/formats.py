@@ -227,6 +227,7 @@ def import_trace(
     listed = [paths] if isinstance(paths, str | Path) else list(paths)
     read = (detect(listed[-1], format, READERS) if listed else format_named(format)).read
     taken = inspect.signature(read).parameters
+    # a reader takes its files by position and its options by keyword
     files = [name for name, item in taken.items() if item.kind is item.POSITIONAL_OR_KEYWORD]
     if not 1 <= len(listed) <= len(files):
         raise InputError(f"{format} takes 1 to {len(files)} files", key="paths", value=len(listed))

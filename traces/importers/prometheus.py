@@ -172,6 +172,7 @@ def _number(text: str, file: str, key: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
+    # counters are doubles, which hold whole numbers exactly up to here
     if not 0 <= value < 2**53:
         raise InputError("must be a number >= 0", file=file, key=key, value=text)
     return value

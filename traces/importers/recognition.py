@@ -100,6 +100,7 @@ def sample_of(path: str | Path) -> Sample:
 
 def _json_of(text: str) -> tuple[Any, Mapping[str, Any]]:
     """The document, and its first object; for JSON lines no document and the first line's."""
+    # JSON lines are told by a first line that is an object of its own with more behind it
     line, _, rest = text.strip().partition("\n")
     value = _parsed(line) if len(line) <= MAX_LINE_CHARACTERS else None
     if isinstance(value, dict) and rest.strip():

@@ -97,6 +97,7 @@ def record_of(value: Mapping[str, Any], file: str, name: str) -> Record:
     counts = None if histogram is None else _histogram(histogram, file, name)
     steps, accepted = numbers["steps"], numbers["accepted"]
     if counts is not None and not steps:
+        # every step stands in the histogram once, at its accepted tokens
         steps, accepted = int(counts.sum()), int(counts @ np.arange(counts.size))
     if (
         "spec_verify_ct" in value
@@ -234,6 +235,7 @@ def _rates(histograms: Sequence[NDArray[np.int64]], longest: int) -> list[float]
     )
     for histogram in histograms:
         total[: histogram.size] += histogram
+    # steps that accepted d tokens or more accepted the first d
     reached = np.cumsum(total[::-1])[::-1]
     return [] if not reached[0] else (reached[1:] / reached[0]).tolist()
 

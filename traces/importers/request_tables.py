@@ -149,7 +149,9 @@ def _date_s(column: Column, file: str) -> NDArray[np.float64]:
         raise InputError("must be times", file=file, key=key, value=value)
     try:
         stamps = np.array(
-            [f"{match[1]}T{match[2]}"[:29] for match in matches if match], "datetime64[ns]"
+            # 29 characters: nine digits of a second, as many as nanoseconds have
+            [f"{match[1]}T{match[2]}"[:29] for match in matches if match],
+            "datetime64[ns]",
         )
     except ValueError as error:
         raise InputError(f"must be times ({error})", file=file, key=name) from None

@@ -37,6 +37,7 @@ def rank_paths(
     paths = np.full((offsets[-1], levels), -1, dtype=np.int32)
     for r in range(offsets.size - 1):
         for i in range(offsets[r], offsets[r + 1]):
+            # the last token of a text is the bonus of some step, and needs no draft
             most = min(levels, offsets[r + 1] - i - 1)
             if drafted.size > 0:
                 most = min(most, drafted[i])

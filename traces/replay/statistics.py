@@ -87,6 +87,8 @@ def acceptance_by_depth(
     accepted = trace.emitted[positions].astype(np.int64) - 1
     if trace.drafted is not None:
         accepted = np.minimum(accepted, trace.drafted[positions])
+    # more than `depth` accepted tokens are `depth` of them; counted from the end, they are those
+    # that accepted d or more
     counts = np.bincount(np.minimum(accepted, depth), minlength=depth + 1)
     by_depth: NDArray[np.float64] = np.cumsum(counts[::-1])[::-1][1:] / positions.size
     return by_depth

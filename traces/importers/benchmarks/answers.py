@@ -169,6 +169,7 @@ def _turns(choice: _Choice, file: str) -> Iterator[Steps]:
     """One request per turn, where the steps of the turns add up to the lengths; else one per
     answer.
     """
+    # the lengths of all turns stand in one list, in order
     bounds = [0, *itertools.accumulate(choice.steps)]
     if bounds[-1] != len(choice.lengths):
         bounds = [0, len(choice.lengths)]
@@ -198,6 +199,7 @@ def _alpha_rates(alphas: Sequence[tuple[Sequence[Any], Sequence[Any]]], file: st
         )
         if kept > tried:
             raise InputError("must not exceed alpha_num", file=file, key=f"alpha[{at}]", value=kept)
+        # alpha is conditional on the positions before; the product is not
         reached *= kept / tried if tried else 0.0
         rates.append(reached)
     return rates

@@ -100,6 +100,7 @@ def read(
         draft_tokens=proposed,
         accepted_tokens=accepted,
         rates=[count / drafts for count in positions] if drafts else (),
+        # counters are read one after the other: some steps may have ended between two of them
         slack=0.01 + 8 / max(drafts, 1),
         model=models_of(end),
         notes=notes,
