@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hardware_profiles.errors import CollectedError, InputError, UnknownNameError, joined
+from hardware_profiles.errors import InputError, UnknownNameError, joined, separate
 from hardware_profiles.fitted.constants import NEUTRAL, OPERATIONS, RECORDS, Constants
 from hardware_profiles.fitted.corrections import Correction
 from hardware_profiles.fitted.formats import FORMAT_OPERATIONS, FORMATS, WEIGHT_FORMATS, FormatGroup
@@ -131,13 +131,11 @@ def _read(path: Path) -> Device:
     file = _parsed(path)
     try:
         return _device(file, path)
-    except CollectedError as several:
-        for error in several.errors:
-            _blamed(error, path)
-        raise joined(several.errors) from None
     except InputError as error:
-        _blamed(error, path)
-        raise
+        mistakes = separate(error)
+        for mistake in mistakes:
+            _blamed(mistake, path)
+        raise joined(mistakes) from None
 
 
 def _blamed(error: InputError, path: Path) -> None:
@@ -227,11 +225,8 @@ def _constants(ancestry: list["DeviceFile"]) -> tuple[Constants, dict[str, Numbe
     for operation in OPERATIONS:
         try:
             read = _inherited(ancestry, operation, "constants")
-        except CollectedError as several:
-            mistakes += several.errors
-            continue
         except InputError as error:
-            mistakes.append(error)
+            mistakes += separate(error)
             continue
         if read is None:
             mistakes.append(
@@ -300,23 +295,15 @@ def _inherited(ancestry: list["DeviceFile"], operation: str, table: str) -> _Rea
         }
         correction = None  # which kernels a library picks is not handed down
     try:
-        constants = RECORDS[operation](**numbers)
-    except CollectedError as several:
-        for error in several.errors:
-            _moved(error, table)
-        raise
+        constants = RECORDS[operation](**numbers)  # whose errors name the constants of 16 bits
     except InputError as error:
-        _moved(error, table)
+        for mistake in separate(error):
+            mistake.key = f"{table}.{str(mistake.key).removeprefix('constants.')}"
         raise
     read = FormatGroup(
         constants=constants, residual_ratio=residual, regimes=parts, correction=correction
     )
     return _Read(group=read, origins=sources)
-
-
-def _moved(error: InputError, table: str) -> None:
-    """Let an error about a constant of 16 bits name the table that it stands in."""
-    error.key = f"{table}.{str(error.key).removeprefix('constants.')}"
 
 
 def _table(file: "DeviceFile", table: str) -> dict[str, "ConstantGroup | None"]:

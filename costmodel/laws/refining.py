@@ -217,6 +217,7 @@ def _draws(nodes: int) -> tuple[Array, Array, Array]:
     """From n open tokens to m, as [n, m]: ways to draw n - m of n (none for m > n), tokens drawn,
     tokens left.
     """
+    # scipy is slow to load: only where it is needed
     from scipy.special import comb  # type: ignore[import-untyped]
 
     n, m = np.arange(nodes + 1.0)[:, None], np.arange(nodes + 1.0)[None, :]

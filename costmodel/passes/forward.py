@@ -87,6 +87,7 @@ def _one_stack(
 ) -> PassCost:
     """A pass over the layers of one stack: a decoder, whether it has an encoder or not."""
     if deployment.fidelity == "measured":
+        # it reads tables: pyarrow is loaded for this fidelity alone
         from costmodel.passes.measured import measured_pass
 
         return measured_pass(

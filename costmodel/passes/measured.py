@@ -64,6 +64,7 @@ class PassGrid:
             requests: b, >= 1.
             context: cached tokens, >= 0.
         """
+        # scipy is slow to load: only where grids are interpolated
         from scipy.interpolate import RegularGridInterpolator  # type: ignore[import-untyped]
 
         points = np.broadcast_arrays(

@@ -189,6 +189,7 @@ def read_requests_any(path: str | Path, format: str | None = None) -> RequestTra
         return import_requests(format, path)
     sample = sample_of(path)
     if sample.columns and not sample.text:
+        # pyarrow is loaded for Parquet alone
         from traces.storage.acceptance_file import read_requests
         from traces.storage.parquet_files import opened_parquet
 
@@ -268,6 +269,7 @@ def read_trace_any(
     """
     ending = Path(path).suffix.lower()
     if format is None and ending == ".parquet":
+        # pyarrow is loaded for Parquet alone
         from traces.storage.acceptance_file import read_acceptance
 
         trace = read_acceptance(path)

@@ -85,6 +85,7 @@ def sample_of(path: str | Path) -> Sample:
     with open_regular(path) as stream:
         beginning = stream.read(len(_PARQUET))
     if beginning == _PARQUET:
+        # pyarrow is loaded for Parquet alone
         from traces.storage.parquet_files import opened_parquet
 
         with opened_parquet(path) as parquet:

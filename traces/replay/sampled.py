@@ -112,6 +112,7 @@ def replay_sampled(
             rule does not judge, more levels than the recording tells of, or values out of range.
     """
     survived = survival(trace, shape, rule, draft_temperature=draft_temperature)
+    # numba takes half a second to load: only where it is needed
     from traces.replay.compiled_sampled import expected_steps
 
     first = trace.first_step_position

@@ -155,6 +155,7 @@ def _specforge(sample: Sample) -> Iterator[_Row]:
 
 
 def _yaml(sample: Sample, file: str) -> Iterator[_Row]:
+    # only one of the layouts is YAML
     import yaml
 
     if len(sample.text) > _MOST_YAML_CHARACTERS:

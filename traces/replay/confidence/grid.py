@@ -132,6 +132,7 @@ def _compiles(policy: RefinePolicy) -> bool:
 
 def _counted(states: Anchors, group: Sequence[RefinePolicy], interval: bool) -> _Counted:
     """Passes of policies that differ in thresholds alone, prompt by prompt."""
+    # numba takes half a second to load: only where it is needed
     from traces.replay.confidence.compiled_grid import walk_prompt
 
     first, static = group[0], static_run(states, group[0])

@@ -242,6 +242,7 @@ def nearest(
     Returns:
         int32[P, L].
     """
+    # numba takes half a second to load: only where it is needed
     from traces.replay.confidence import compiled
 
     places = np.zeros(needed.shape, dtype=np.int32)
