@@ -95,7 +95,7 @@ VERBS: Mapping[str, Callable[..., Question]] = {
 """Every verb by its words; each door asks them by `app.cli.door.ask`."""
 _FAMILIES = {
     "traces": "Import, inspect and compare recorded traces.",
-    "acceptance": "Published acceptance of drafters on their targets, with the source of every number.",
+    "acceptance": "List and compare published acceptance of drafters.",
 }
 
 

@@ -28,8 +28,9 @@ from app.questions.groups import (
 class BreakevenQuestion(
     OutputOptions, RefiningOptions, AcceptanceOptions, DraftingOptions, PlacedOptions, Question
 ):
-    """Say from which acceptance, to which draft cost and at which batches a method beats plain
-    decoding.
+    """Find the least acceptance at which a method pays off.
+
+    Also the largest draft cost, and the batches at which it beats plain decoding.
     """
 
     answered_by: ClassVar[str] = "app.answers.breakeven"

@@ -11,8 +11,10 @@ from app.questions.groups import ScreenOptions
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrateQuestion(ScreenOptions, Question):
-    """Fit a quarter of the rows (--share), score the others; --score-only scores the same rows
-    without a fit.
+    """Fit a device's constants to measured kernels.
+
+    A quarter of the rows (--share) is fitted and the others are scored; --score-only scores the
+    same rows without a fit.
 
     Without tables it measures this machine: --here cpu or --here cuda says which device, --server
     or --engine llama.cpp which engine, of which --budget, --results, --resume, --base, --threads

@@ -10,7 +10,10 @@ from app.questions.groups import ScreenOptions
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignQuestion(ScreenOptions, Question):
-    """Measure what a campaign file lists, most important first, until the budget is spent."""
+    """Run a list of measurements within a time budget.
+
+    A campaign file lists them; the most important come first.
+    """
 
     answered_by: ClassVar[str] = "app.answers.campaign"
     file: Annotated[

@@ -29,7 +29,10 @@ MOST_DEVICES = 1024  # of one replica, and of a kind
 
 @dataclass(frozen=True, kw_only=True)
 class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, FormatOptions, Question):
-    """Plan replicas for R requests per second: memory, latency limits, power and price decide."""
+    """Plan how many devices serve a number of requests per second.
+
+    Memory, latency limits, power and price decide.
+    """
 
     answered_by: ClassVar[str] = "app.answers.capacity"
     model: Model

@@ -115,7 +115,10 @@ class ImitatedOptions(AcceptanceOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ExportQuestion(ImitatedOptions, ServedOptions, StartedOptions, Question):
-    """Write a configuration in the form an engine loads; refuse what its version cannot express."""
+    """Write a configuration in the form that an engine loads.
+
+    What the engine's version cannot express is refused.
+    """
 
     answered_by: ClassVar[str] = "app.answers.export"
     engine: Annotated[

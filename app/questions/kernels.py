@@ -11,8 +11,9 @@ from app.questions.groups import ScreenOptions
 
 @dataclass(frozen=True, kw_only=True)
 class KernelsQuestion(ScreenOptions, Question):
-    """Time kernels on a torch device, each checked against an exact answer first where it is
-    attention.
+    """Time kernels on a torch device.
+
+    Attention is first checked against an exact answer.
     """
 
     answered_by: ClassVar[str] = "app.answers.kernels"

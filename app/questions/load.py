@@ -11,8 +11,9 @@ from app.questions.groups import LiveServerOptions, RequestOptions, ScreenOption
 
 @dataclass(frozen=True, kw_only=True)
 class LoadQuestion(ScreenOptions, RequestOptions, LiveServerOptions, Question):
-    """Send a load to a live server (vLLM, SGLang, TensorRT-LLM, llama.cpp) and measure TTFT, TPOT
-    and throughput.
+    """Send a load to a live server and measure TTFT and TPOT.
+
+    The server is vLLM, SGLang, TensorRT-LLM or llama.cpp; its throughput is measured too.
 
     The folder gets requests.parquet, which `simulate --requests` plays, load.json, and, where the
     engine has counters, those before and after and acceptance.parquet, which `--trace` takes.

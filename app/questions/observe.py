@@ -11,8 +11,9 @@ from app.questions.groups import LiveServerOptions, ScreenOptions
 
 @dataclass(frozen=True, kw_only=True)
 class ObserveQuestion(ScreenOptions, LiveServerOptions, Question):
-    """Watch a live server (vLLM, SGLang, TensorRT-LLM, llama.cpp) by its own counters; no request
-    is sent.
+    """Watch a live server by its own counters.
+
+    The server is vLLM, SGLang, TensorRT-LLM or llama.cpp; no request is sent.
 
     Example: rooftree observe http://127.0.0.1:8000 --for 60s --out acceptance.parquet
     """

@@ -44,7 +44,10 @@ class OptimizeQuestion(
     StoredOptions,
     Question,
 ):
-    """Search drafters, draft lengths, trees and batches; write what engines load."""
+    """Find the best drafter, draft length or tree for each batch.
+
+    The winner is written in the form that engines load.
+    """
 
     answered_by: ClassVar[str] = "app.answers.optimize.answer"
     after: Annotated[

@@ -35,7 +35,10 @@ from app.questions.groups import (
 class PredictQuestion(
     OutputOptions, RefiningOptions, AcceptanceOptions, DraftingOptions, StoredOptions, Question
 ):
-    """Cost every combination of batch, context and draft length; K=0 is plain decoding."""
+    """Predict the speed of configurations that you name.
+
+    Every combination of batch, context and draft length is priced; K=0 is plain decoding.
+    """
 
     answered_by: ClassVar[str] = "app.answers.predict"
     model: Model = ""

@@ -11,7 +11,10 @@ from app.questions.groups import ScreenOptions
 
 @dataclass(frozen=True, kw_only=True)
 class RecordQuestion(ScreenOptions, Question):
-    """Record acceptance traces of drafters that watch a real model write."""
+    """Record acceptance traces from a real model.
+
+    Drafters watch the model write and note what it would have accepted.
+    """
 
     answered_by: ClassVar[str] = "app.answers.recordings.record"
     out: Annotated[

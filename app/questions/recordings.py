@@ -23,7 +23,10 @@ _FORMATS = (
 
 @dataclass(frozen=True, kw_only=True)
 class TracesInspectQuestion(OutputOptions, Question):
-    """Show what a trace holds: level, provenance, and tokens per step by prompt kind."""
+    """Show what a trace holds.
+
+    Its level, its provenance, and tokens per step by prompt kind.
+    """
 
     answered_by: ClassVar[str] = "app.answers.recordings.inspect"
     file: Annotated[Path, Field("Trace to look into.", Group.WORKLOAD, argument=True)]
@@ -35,8 +38,9 @@ class TracesInspectQuestion(OutputOptions, Question):
 
 @dataclass(frozen=True, kw_only=True)
 class TracesCompareQuestion(OutputOptions, Question):
-    """Acceptance by drafter, prompt kind and depth, and tokens per step with 80 % intervals; or
-    policies.
+    """Compare drafters, or decoding policies, on recorded traces.
+
+    Acceptance by drafter, prompt kind and depth, and tokens per step with 80 % intervals.
     """
 
     answered_by: ClassVar[str] = "app.answers.recordings.compare"
@@ -61,7 +65,10 @@ class TracesCompareQuestion(OutputOptions, Question):
 
 @dataclass(frozen=True, kw_only=True)
 class TracesImportQuestion(Question):
-    """Convert a file to a trace, and say what it yields and what it cannot know."""
+    """Convert a log or a result file to a trace.
+
+    The answer says what the file yields and what it cannot know.
+    """
 
     answered_by: ClassVar[str] = "app.answers.recordings.imported"
     files: Annotated[

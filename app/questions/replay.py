@@ -11,8 +11,9 @@ from app.questions.groups import OutputOptions, PlacedOptions
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayQuestion(OutputOptions, PlacedOptions, Question):
-    """Walk recorded requests with chains of K draft tokens and with trees; counters (level 0) tell
-    chains alone.
+    """Replay recorded requests with draft lengths and trees.
+
+    Counters without positions (level 0) can answer for chains alone.
 
     --held-out asks what would be run: chains, trees and stop rules chosen by their predicted
     tokens/s on the device, and policies of papers and engines with their own numbers, at every

@@ -28,8 +28,9 @@ class SimulateQuestion(
     RequestOptions,
     Question,
 ):
-    """Simulate serving: arrivals, router, scheduler, cache and speculation, one event per engine
-    iteration.
+    """Simulate serving under a load of requests.
+
+    Arrivals, router, scheduler, cache and speculation, with one event per engine iteration.
 
     The options here are the usual ones; --set and --scenario reach every key, and --explain-schema
     lists them.

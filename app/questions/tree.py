@@ -10,7 +10,9 @@ from app.questions.groups import AcceptanceOptions, DraftingOptions, OutputOptio
 
 @dataclass(frozen=True, kw_only=True)
 class TreeQuestion(OutputOptions, DraftingOptions, PlacedOptions, AcceptanceOptions, Question):
-    """Find the tree that emits the most tokens per step within a budget of nodes and levels.
+    """Find the tree that emits the most tokens per step.
+
+    It lies within a budget of nodes and levels.
 
     With --model also the tree of most tokens per second there: a draft pass for every level, as
     wide as its parents, and one pass to verify all nodes; --device, --engine, --batch and --context

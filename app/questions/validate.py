@@ -190,8 +190,9 @@ class PredictingOptions:
 class ValidateQuestion(
     ScreenOptions, PredictingOptions, DurationOptions, MeasuringOptions, ValidatedOptions, Question
 ):
-    """Run what `optimize` chooses and a spread of what it does not, for real, beside what was
-    predicted.
+    """Run configurations for real, beside their predictions.
+
+    What `optimize` chooses is run, and a spread of what it does not choose.
     """
 
     answered_by: ClassVar[str] = "app.answers.validation.validate"
