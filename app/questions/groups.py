@@ -49,6 +49,7 @@ from app.questions.fields import (
     Url,
     Users,
 )
+from app.questions.values import WholeNumbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,12 +233,20 @@ class JointOptions:
         ),
     ] = None
     batch_caps: Annotated[
-        str | None,
-        Field("With --search full: most requests in flight of a scheduler.", Group.SEARCH),
+        tuple[int, ...] | None,
+        Field(
+            "With --search full: most requests in flight of a scheduler.",
+            Group.SEARCH,
+            reads=WholeNumbers(least=1),
+        ),
     ] = None
     token_budgets: Annotated[
-        str | None,
-        Field("With --search full: most query tokens of an iteration (chunk sizes).", Group.SEARCH),
+        tuple[int, ...] | None,
+        Field(
+            "With --search full: most query tokens of an iteration (chunk sizes).",
+            Group.SEARCH,
+            reads=WholeNumbers(least=1),
+        ),
     ] = None
     simulate: Annotated[
         bool,

@@ -6,6 +6,9 @@ from typing import Annotated, ClassVar
 from app.questions.field import Field, Group, Question
 from app.questions.fields import Batch, Context, Model, Seed
 from app.questions.groups import AcceptanceOptions, DraftingOptions, OutputOptions, PlacedOptions
+from app.questions.values import MethodName, WholeNumbers
+
+MOST_NODES = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,24 +39,31 @@ class TreeQuestion(OutputOptions, DraftingOptions, PlacedOptions, AcceptanceOpti
                 " for every state."
             ),
             Group.DRAFTING,
+            reads=MethodName(),
             names="methods",
         ),
     ] = ""
     nodes: Annotated[
-        str,
+        tuple[int, ...],
         Field(
-            "Nodes, root included, comma-separated; prompt tokens are nodes, too.", Group.DRAFTING
+            "Nodes, root included, comma-separated; prompt tokens are nodes, too.",
+            Group.DRAFTING,
+            reads=WholeNumbers(least=1, most=MOST_NODES),
         ),
-    ] = "64,256"
-    depth: Annotated[int, Field("Most levels, root included.", Group.DRAFTING)] = 10
-    batch: Batch = "1,8,64"
-    context: Context = "1024"
+    ] = (64, 256)
+    depth: Annotated[
+        int, Field("Most levels, root included.", Group.DRAFTING, least=1, most=MOST_NODES)
+    ] = 10
+    batch: Batch = (1, 8, 64)
+    context: Context = (1024,)
     captured_rows: Annotated[
-        str,
+        tuple[int, ...],
         Field(
-            "Rows of a batch that the engine has captured graphs for: 1,2,4,8,16.", Group.DRAFTING
+            "Rows of a batch that the engine has captured graphs for: 1,2,4,8,16.",
+            Group.DRAFTING,
+            reads=WholeNumbers(least=1),
         ),
-    ] = ""
+    ] = ()
     held_out: Annotated[
         bool,
         Field(

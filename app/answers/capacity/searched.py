@@ -54,7 +54,7 @@ def searched_plans(
 def _joint_question(
     question: CapacityQuestion, devices: str, drafts: ComparedDrafts, load: Load, limits: Limits
 ) -> JointQuestion:
-    for name, usual in (("tp", "1"), ("pp", 1), ("ep", 1), ("dp", 1)):
+    for name, usual in (("tp", (1,)), ("pp", 1), ("ep", 1), ("dp", 1)):
         if (value := getattr(question, name)) != usual:
             raise InputError(
                 "is searched for; leave it out, or --search named", key=f"--{name}", value=value

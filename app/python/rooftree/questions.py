@@ -66,12 +66,12 @@ def ask_verb(verb: str, arguments: Sequence[Option], options: Mapping[str, Optio
     for name, value in options.items():
         if value is not None:
             field = _known(verb, name, table)
-            values[field.name] = field.read(_readable(value))
+            values[field.name] = field.read(_readable(value), key=name)
     unnamed = [word for value in arguments for word in stated_words(_readable(value))]
     for field in fields_of(VERBS[verb]):
         if field.row.argument and unnamed:
             here, unnamed = (unnamed, []) if field.is_list else (unnamed[:1], unnamed[1:])
-            values[field.name] = field.read(here)
+            values[field.name] = field.read(here, key=field.keyword)
     if unnamed:
         raise InputError("takes no further argument", key=f"rooftree {verb}", value=unnamed[0])
     try:

@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from app.questions.field import stated_words
 from app.questions.groups import AcceptanceOptions
 from app.questions.resolve.chosen_configuration import with_options
-from app.questions.values import MOST_DRAFT_TOKENS, method_slug, ratio, whole_numbers
 from costmodel.configuration import DecodingConfiguration
 from costmodel.configuration.file import read_configuration
 from costmodel.laws.acceptance import Acceptance
@@ -58,7 +58,7 @@ def named_sources(
     Args:
         accepted: the options.
         traces: of --trace.
-        method: slug or name of --method; it must not contradict a trace, and belongs to stated
+        method: slug of --method; it must not contradict a trace, and belongs to stated
             numbers.
         otherwise: slug of a trace that names no method; empty: one must be named.
         model: target, for published figures.
@@ -70,7 +70,7 @@ def named_sources(
         InputError: options that exclude each other, numbers out of range, a method that a trace
             contradicts.
     """
-    share, slug = ratio(accepted.match_rate, "--match-rate"), method_slug(method, "--method")
+    share, slug = accepted.match_rate, method
     ways = {
         "--trace": bool(traces),
         "--acceptance": accepted.acceptance is not None,
@@ -220,9 +220,7 @@ def asked_source(
         and not accepted.drafter
     )
     method = options.get("method") or (chosen.method if own else "")
-    lengths = (
-        draft_lengths(options.get("draft_tokens"), least=0) if options.get("tree") is None else None
-    )
+    lengths = options.get("draft_tokens") if options.get("tree") is None else None
     if lengths is None and file and not options.get("tree"):
         lengths = [chosen.draft_tokens]
     source_options: dict[str, Any] = {
@@ -243,7 +241,7 @@ def asked_source(
         raise InputError(
             "masked blocks have no draft tokens; --block states their size",
             key=f"--{drafts[0].replace('_', '-')}",
-            value=options[drafts[0]],
+            value=",".join(stated_words(options[drafts[0]])),
         )
     if file:  # another method drops what belonged to the drafter of the file
         named = {
@@ -300,7 +298,6 @@ def acceptance_values(
         "speculation.trace": trace,
         "speculation.match_rate": accepted.match_rate,
     }
-    ratio(accepted.match_rate, "--match-rate")
     values["speculation.tokens_per_step"] = accepted.tokens_per_step
     values["speculation.acceptance"] = (
         None if accepted.acceptance is None else rates_of(accepted.acceptance)
@@ -357,7 +354,9 @@ def _check_masked(trace: str, drafts: Mapping[str, Any]) -> None:
         )
 
 
-def lengths_for(source: Source | None, lengths: list[int] | None, usual: list[int]) -> list[int]:
+def lengths_for(
+    source: Source | None, lengths: Sequence[int] | None, usual: Sequence[int]
+) -> Sequence[int]:
     """Draft lengths to compare: those asked for; else the usual ones within what is known of the
     drafter.
 
@@ -384,26 +383,13 @@ def lengths_for(source: Source | None, lengths: list[int] | None, usual: list[in
     return within if any(within) else [*within, longest or 0]
 
 
-def _usual_for(source: Source, usual: list[int]) -> list[int]:
+def _usual_for(source: Source, usual: Sequence[int]) -> Sequence[int]:
     """The usual lengths, or the entry's own size where candidates carry prompt tokens and ranks are
     known.
     """
     shape, recorded = load_method(source.method).shape, source.positions
     sized = shape.kind == "state_trees" and (recorded is None or recorded.level >= 2)
     return [0, shape.nodes] if sized else usual
-
-
-def draft_lengths(text: str | None, *, least: int) -> list[int] | None:
-    """The lengths of --draft-tokens; None where it is not given.
-
-    Raises:
-        InputError: something else than whole numbers, or one out of range.
-    """
-    return (
-        None
-        if text is None
-        else whole_numbers(text, "--draft-tokens", least=least, most=MOST_DRAFT_TOKENS)
-    )
 
 
 def numbers_words(source: Source | None, used: Iterable[Acceptance] = ()) -> list[str]:
