@@ -62,6 +62,11 @@ def amount_of_bytes(text: str, *, per_s: bool = False) -> float:
         return math.nan
 
 
+def is_of_bytes(key: str) -> bool:
+    """Whether the number of a key, whose name ends in its unit, is of bytes or their rate."""
+    return key.endswith(("_bytes", "_bytes_per_s"))
+
+
 def format_bytes(count: float) -> str:
     """An amount of bytes to three significant digits, by thousands.
 

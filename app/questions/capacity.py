@@ -23,7 +23,7 @@ from app.questions.groups import (
     FormatOptions,
     OutputOptions,
 )
-from app.questions.values import MOST_DRAFT_TOKENS, MethodName, WholeNumbers
+from app.questions.values import MOST_DRAFT_TOKENS, MethodName, OneOf, WholeNumbers
 
 MOST_DEVICES = 1024  # of one replica, and of a kind
 
@@ -101,6 +101,7 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
                 "budgets are searched for the cheapest, as `optimize --search full` does."
             ),
             Group.SEARCH,
+            reads=OneOf(("named", "full")),
         ),
     ] = "named"
     most_devices: Annotated[

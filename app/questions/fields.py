@@ -9,6 +9,7 @@ from app.questions.values import (
     Bytes,
     MethodName,
     Milliseconds,
+    Rates,
     Share,
     WholeNumbers,
 )
@@ -301,13 +302,14 @@ Trace = Annotated[
     ),
 ]
 Acceptance = Annotated[
-    str | None,
+    tuple[float, ...] | None,
     Field(
         (
             "Instead of a trace: one rate of a token given those before it (0.72), or the share of"
             " steps in which each position was accepted (0.78,0.61,0.48), as engines print it."
         ),
         Group.DRAFTING,
+        reads=Rates(),
         control=Control(
             "Acceptance rate of a draft token",
             "Chance that a draft token is kept, given that those before it were; the same for all.",

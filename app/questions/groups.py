@@ -49,7 +49,7 @@ from app.questions.fields import (
     Url,
     Users,
 )
-from app.questions.values import WholeNumbers
+from app.questions.values import OneOf, WholeNumbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,13 +116,24 @@ class DraftingOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AcceptanceOptions:
-    """What is accepted of the drafts, other than by a trace of its own option."""
+class StatedRates:
+    """What is accepted of the drafts, by rates."""
 
     acceptance: Acceptance = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatedDrafters:
+    """What is accepted of the drafts, in other words than rates or a trace of its own option."""
+
     tokens_per_step: TokensPerStep = None
     drafter: Drafters = None
     match_rate: MatchRate = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcceptanceOptions(StatedDrafters, StatedRates):
+    """What is accepted of the drafts, other than by a trace of its own option."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,6 +216,7 @@ class JointOptions:
                 " simulation. With full --device, --dtype and --kv-dtype take several by commas."
             ),
             Group.SEARCH,
+            reads=OneOf(("drafts", "full")),
         ),
     ] = "drafts"
     maximise: Annotated[

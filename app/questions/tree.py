@@ -1,18 +1,38 @@
 """What does `tree` ask?"""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 from app.questions.field import Field, Group, Question
 from app.questions.fields import Batch, Context, Model, Seed
-from app.questions.groups import AcceptanceOptions, DraftingOptions, OutputOptions, PlacedOptions
-from app.questions.values import MethodName, WholeNumbers
+from app.questions.groups import DraftingOptions, OutputOptions, PlacedOptions, StatedDrafters
+from app.questions.values import MethodName, RatesOrFile, WholeNumbers
 
 MOST_NODES = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
-class TreeQuestion(OutputOptions, DraftingOptions, PlacedOptions, AcceptanceOptions, Question):
+class RatesOrRecording:
+    """What is accepted of the candidates, by rates or a file."""
+
+    acceptance: Annotated[
+        tuple[float, ...] | Path | None,
+        Field(
+            (
+                "One rate (0.72), rates by position (0.78,0.61,0.48), a recorded trace, or sibling"
+                " vectors as a JSON list."
+            ),
+            Group.DRAFTING,
+            reads=RatesOrFile(),
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeQuestion(
+    OutputOptions, DraftingOptions, PlacedOptions, StatedDrafters, RatesOrRecording, Question
+):
     """Find the tree that emits the most tokens per step within a budget of nodes and levels.
 
     With --model also the tree of most tokens per second there: a draft pass for every level, as

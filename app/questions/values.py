@@ -8,6 +8,7 @@ the field in a refusal as it is spelled there.
 import math
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from hardware_profiles.errors import InputError, UnknownNameError
@@ -88,6 +89,52 @@ class PositiveNumbers:
     def written(self, value: tuple[float, ...]) -> str:
         """Separated by commas again."""
         return ",".join(map(str, value))
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """One rate, or rates by position separated by commas, in [0, 1].
+
+    Example:
+        >>> Rates().read("0.78,0.61,0.48")
+        (0.78, 0.61, 0.48)
+    """
+
+    placeholder: ClassVar[str] = "<0..1,...>"
+
+    def read(self, text: str) -> tuple[float, ...]:
+        """The rates."""
+        try:
+            rates = tuple(float(part) for part in text.split(","))
+        except ValueError:
+            rule = (
+                "must be one rate (0.72), or rates by position separated by commas (0.78,0.61,0.48)"
+            )
+            raise InputError(rule, value=text) from None
+        if not all(0.0 <= rate <= 1.0 for rate in rates):
+            value = rates[0] if len(rates) == 1 else text
+            raise InputError("must lie in [0, 1]", value=value)
+        return rates
+
+    def written(self, value: tuple[float, ...]) -> float | list[float]:
+        """The only rate, or a list."""
+        return value[0] if len(value) == 1 else list(value)
+
+
+@dataclass(frozen=True, slots=True)
+class RatesOrFile:
+    """Rates, or the file that tells them."""
+
+    placeholder: ClassVar[str] = "<0..1,...|path>"
+
+    def read(self, text: str) -> tuple[float, ...] | Path:
+        """The rates, of a text that is numbers; else the path."""
+        are_numbers = all(math.isfinite(_number(part)) for part in text.split(","))
+        return Rates().read(text) if are_numbers else Path(text)
+
+    def written(self, value: tuple[float, ...] | Path) -> float | list[float] | str:
+        """As `Rates`, or the path."""
+        return str(value) if isinstance(value, Path) else Rates().written(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +229,47 @@ class Bytes:
         return value
 
     def written(self, value: float) -> float:
+        """Itself."""
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The first whole number of a span and the one behind its last, such as 12,20."""
+
+    placeholder: ClassVar[str] = "<int,int>"
+
+    def read(self, text: str) -> tuple[int, int]:
+        """The two numbers."""
+        parts = re.fullmatch(r"\s*([0-9]{1,9})\s*,\s*([0-9]{1,9})\s*", text)
+        if parts is None or int(parts[1]) >= int(parts[2]):
+            raise InputError("must be two whole numbers that rise, e.g. 12,20", value=text)
+        return int(parts[1]), int(parts[2])
+
+    def written(self, value: tuple[int, int]) -> str:
+        """Separated by a comma again."""
+        return f"{value[0]},{value[1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of a few words.
+
+    Args:
+        words: at least two.
+    """
+
+    words: tuple[str, ...]
+    placeholder: ClassVar[str] = "<str>"
+
+    def read(self, text: str) -> str:
+        """The word."""
+        if text not in self.words:
+            rule = f"must be {', '.join(self.words[:-1])} or {self.words[-1]}"
+            raise InputError(rule, value=text)
+        return text
+
+    def written(self, value: str) -> str:
         """Itself."""
         return value
 

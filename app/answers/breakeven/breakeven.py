@@ -20,7 +20,6 @@ from app.questions.field import inputs_of
 from app.questions.groups import DraftingOptions, PlacedOptions, RefiningOptions, values_in
 from app.questions.resolve.accepted import (
     OTHERWISE,
-    as_given,
     lengths_for,
     numbers_words,
     one_source,
@@ -112,7 +111,6 @@ def answer(question: BreakevenQuestion) -> Answer:
         inputs=inputs_of(
             question,
             method=slug,
-            acceptance=as_given(question.acceptance),
             drafter=question.drafter or [],
             draft_tokens=None if shapes else ",".join(map(str, compared_lengths)),
             dtype=",".join(dict.fromkeys(s.deployment.precision.label for s in able)),

@@ -25,7 +25,7 @@ from app.questions.field import inputs_of
 from app.questions.groups import DraftingOptions, StoredOptions, values_in
 from app.questions.optimize import DEFAULT_BATCHES, DEFAULT_TREES, OptimizeQuestion
 from app.questions.places import is_object
-from app.questions.resolve.accepted import as_given, named_sources
+from app.questions.resolve.accepted import named_sources
 from app.questions.resolve.chosen_configuration import configuration_of
 from app.questions.resolve.configurations import named_shapes
 from app.questions.resolve.counters import counters_source, running_engine, scrapes
@@ -236,7 +236,6 @@ def _inputs(
         trace=list(dict.fromkeys(str(path) for path in traces if path is not None)),
         metrics=[str(file) for file in scraped],
         drafter=question.drafter or [],
-        acceptance=as_given(question.acceptance),
         set=question.overrides or [],
     )
 

@@ -16,7 +16,7 @@ from app.answers.feasible import Settings, require_cell, settings_of
 from app.answers.predict.rows import PredictionRow, Predictions
 from app.questions.field import inputs_of
 from app.questions.predict import PredictQuestion
-from app.questions.resolve.accepted import as_given, asked_source, lengths_for, numbers_words
+from app.questions.resolve.accepted import asked_source, lengths_for, numbers_words
 from app.questions.resolve.chosen_configuration import (
     ComparedShapes,
     configuration_of,
@@ -149,7 +149,6 @@ def _inputs(
         method=chosen.method,
         draft=chosen.draft_model,
         trace=chosen.trace,
-        acceptance=as_given(question.acceptance),
         drafter=question.drafter or [],
         match_rate=chosen.match_rate,
         tp=where.tensor_parallel,

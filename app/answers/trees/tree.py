@@ -13,7 +13,8 @@ from app.answers.trees.budgets import recorded_trees, sampling_of, state_trees, 
 from app.answers.trees.rows import BudgetTree, FastestTree, NodeSplits, PromptedTrees, Trees
 from app.answers.trees.speeds import fastest_trees
 from app.questions.field import inputs_of
-from app.questions.resolve.accepted import OTHERWISE, as_given, is_rates, one_source
+from app.questions.groups import AcceptanceOptions, StatedDrafters, values_in
+from app.questions.resolve.accepted import OTHERWISE, one_source
 from app.questions.resolve.chosen_configuration import configuration_of
 from app.questions.tree import TreeQuestion
 from app.questions.values import MethodName
@@ -81,7 +82,6 @@ def answer(question: TreeQuestion) -> Answer:
     return Trees(
         inputs=inputs_of(
             question,
-            acceptance=_acceptance_input(question.acceptance),
             drafter=question.drafter or [],
             method=(acceptance.method if question.model else "") or question.method or None,
             nodes=question.nodes,
@@ -93,10 +93,6 @@ def answer(question: TreeQuestion) -> Answer:
         title=acceptance.title,
         folder=question.out,
     )
-
-
-def _acceptance_input(text: str | None) -> float | list[float] | str | None:
-    return as_given(text) if text is not None and is_rates(text) else text
 
 
 def _trees(
@@ -159,7 +155,7 @@ def _splits(question: TreeQuestion, split_over: str) -> NodeSplits:
                 "goes without a file of --split-over, which says what is kept", key="--acceptance"
             )
         batch, title = read_survivals(Path(split_over), depth - 1), split_over
-    elif named is None or is_rates(named):
+    elif not isinstance(named, Path):
         raise InputError(
             "draws requests of a recording: --acceptance TRACE",
             key="--split-over",
@@ -196,20 +192,23 @@ def _acceptance(question: TreeQuestion, depth: int, width: int) -> _Acceptance:
     Raises:
         InputError: none of the options, several, or a trace that does not tell of trees.
     """
-    text = question.acceptance
-    path = None if text is None or is_rates(text) else trace_file(text)
+    named = question.acceptance
+    path, rates = (trace_file(named), None) if isinstance(named, Path) else (None, named)
     if path is not None and path.suffix.lower() == ".json" and not _is_trace(path):
         return _Acceptance(read_vectors(path), str(path))
     if path is not None and (question.tokens_per_step is not None or question.drafter):
         raise InputError(
-            "says all; leave out --tokens-per-step and --drafter", key="--acceptance", value=text
+            "says all; leave out --tokens-per-step and --drafter",
+            key="--acceptance",
+            value=str(named),
         )
     if path is not None:  # whatever method it names: a tree is of the recording itself
         method = question.method or OTHERWISE
         source = trace_source(path, method, question.match_rate, override=True)
     else:
         lengths = [depth - 1] if depth > 1 else ()
-        stated = one_source(question, None, method=question.method, lengths=lengths)
+        accepted = AcceptanceOptions(acceptance=rates, **values_in(StatedDrafters, question))
+        stated = one_source(accepted, None, method=question.method, lengths=lengths)
         if stated is None:
             raise InputError(
                 "--acceptance, --tokens-per-step or --drafter is needed; see `rooftree tree --help`"

@@ -5,7 +5,6 @@ Leaves out what a source emits at a draft length (`costmodel.optimizers.drafters
 `app.questions.resolve.configurations`).
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -98,7 +97,7 @@ def named_sources(
     if refine is not None and not traces and not accepted.drafter:
         return [_policy_source(slug, refine, accepted, canvas)]
     if accepted.acceptance is not None:
-        sources = [rates_source(slug or OTHERWISE, rates_of(accepted.acceptance), match_rate=share)]
+        sources = [rates_source(slug or OTHERWISE, accepted.acceptance, match_rate=share)]
     if accepted.tokens_per_step is not None:
         sources = [
             length_source(slug or OTHERWISE, accepted.tokens_per_step, lengths, match_rate=share)
@@ -134,7 +133,7 @@ def _policy_source(
             "belongs to drafts that are verified token by token; state --tokens-per-step, or give a"
             " --trace"
         )
-        raise InputError(rule, key="--acceptance", value=accepted.acceptance)
+        raise InputError(rule, key="--acceptance", value=",".join(map(str, accepted.acceptance)))
     return policy_source(slug, refine, accepted.tokens_per_step, canvas_tokens=canvas)
 
 
@@ -300,7 +299,7 @@ def acceptance_values(
     }
     values["speculation.tokens_per_step"] = accepted.tokens_per_step
     values["speculation.acceptance"] = (
-        None if accepted.acceptance is None else rates_of(accepted.acceptance)
+        None if accepted.acceptance is None else list(accepted.acceptance)
     )
     stated = [key for key in KNOWN_BY if values[f"speculation.{key}"] is not None]
     several = len(stated) + len(accepted.drafter or ())
@@ -404,37 +403,3 @@ def numbers_words(source: Source | None, used: Iterable[Acceptance] = ()) -> lis
     about = source.label if source.kind != "stated" else f"stated: {source.about}"
     covers = source.interval_covers(max((acceptance.levels for acceptance in used), default=0))
     return [f"acceptance {about}; intervals cover the {covers}"]
-
-
-def as_given(text: str | None) -> float | list[float] | None:
-    """What --acceptance says, as answers repeat it: one rate, or rates by position."""
-    if text is None:
-        return None
-    rates = rates_of(text)
-    return rates[0] if len(rates) == 1 else rates
-
-
-def is_rates(text: str) -> bool:
-    """Whether a text is numbers rather than the name of a file."""
-    try:
-        return all(math.isfinite(float(part)) for part in text.split(","))
-    except ValueError:
-        return False
-
-
-def rates_of(text: str, option: str = "--acceptance") -> list[float]:
-    """One rate, or rates by position, as the command line gives them.
-
-    Raises:
-        InputError: no numbers in [0, 1].
-    """
-    try:
-        rates = [float(part) for part in text.split(",")]
-    except ValueError:
-        rule = "must be one rate (0.72), or rates by position separated by commas (0.78,0.61,0.48)"
-        raise InputError(rule, key=option, value=text) from None
-    if not all(0.0 <= rate <= 1.0 for rate in rates):
-        raise InputError(
-            "must lie in [0, 1]", key=option, value=rates[0] if len(rates) == 1 else text
-        )
-    return rates
