@@ -141,20 +141,11 @@ def command_of(verb: Verb) -> Callable[..., Any]:
     def run(running: typer.Context, **values: Any) -> Any:
         sources = {name: running.get_parameter_source(name) for name in values}
         stated = {
-            name
-            for name, source in sources.items()
-            if source is not None and source.name == "COMMANDLINE"
+            f.name: _read(f, values[f.name])
+            for f in fields_of(verb)
+            if (source := sources[f.name]) is not None and source.name == "COMMANDLINE"
         }
-        return ask(
-            verb,
-            {
-                f.name: values[f.name]
-                if f.row.reads is None
-                else f.read(values[f.name], key=f.option)
-                for f in fields_of(verb)
-                if f.name in stated
-            },
-        )
+        return ask(verb, stated)
 
     context = inspect.Parameter(
         "running", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
@@ -179,6 +170,11 @@ def _position(f: NamedField) -> int:
     the verb alone.
     """
     return -1 if f.row.argument else _TABLE.get(f.row, len(_TABLE))
+
+
+def _read(f: NamedField, value: Any) -> Any:
+    """What typer hands over, which is a text where the field has a reader."""
+    return value if f.row.reads is None else f.read(value, key=f.option)
 
 
 def _declared_type(f: NamedField) -> Any:

@@ -69,7 +69,7 @@ def named_sources(
         InputError: options that exclude each other, numbers out of range, a method that a trace
             contradicts.
     """
-    share, slug = accepted.match_rate, method
+    share = accepted.match_rate
     ways = {
         "--trace": bool(traces),
         "--acceptance": accepted.acceptance is not None,
@@ -82,28 +82,28 @@ def named_sources(
             " further drafters"
         )
         raise InputError(f"{' and '.join(stated)} {rule}")
-    if accepted.drafter and slug and not stated:
+    if accepted.drafter and method and not stated:
         raise InputError(
             "--drafter names its method itself; leave out --method", key="--method", value=method
         )
     sources = [
         (
-            _masked_source(file, slug, accepted, refine, canvas)
+            _masked_source(file, method, accepted, refine, canvas)
             if is_confidence(file)
-            else trace_source(file, slug, share, lengths=lengths, otherwise=otherwise)
+            else trace_source(file, method, share, lengths=lengths, otherwise=otherwise)
         )
         for file in map(trace_file, traces)
     ]
     if refine is not None and not traces and not accepted.drafter:
-        return [_policy_source(slug, refine, accepted, canvas)]
+        return [_policy_source(method, refine, accepted, canvas)]
     if accepted.acceptance is not None:
-        sources = [rates_source(slug or OTHERWISE, accepted.acceptance, match_rate=share)]
+        sources = [rates_source(method or OTHERWISE, accepted.acceptance, match_rate=share)]
     if accepted.tokens_per_step is not None:
         sources = [
-            length_source(slug or OTHERWISE, accepted.tokens_per_step, lengths, match_rate=share)
+            length_source(method or OTHERWISE, accepted.tokens_per_step, lengths, match_rate=share)
         ]
-    if slug and not sources and not accepted.drafter:
-        sources = own_paced(slug)
+    if method and not sources and not accepted.drafter:
+        sources = own_paced(method)
     return sources + [
         drafter_source(text, model=model, lengths=lengths, match_rate=share)
         for text in accepted.drafter or ()
