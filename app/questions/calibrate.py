@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 from app.questions.field import Field, Group, Question
 from app.questions.fields import Device, Overrides, Seed
 from app.questions.groups import ScreenOptions
+from app.questions.values import Time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +46,10 @@ class CalibrateQuestion(ScreenOptions, Question):
         Field("Measure this machine instead of reading tables: cpu, cuda or cuda:1.", Group.RUN),
     ] = None
     threads: Annotated[int, Field("With --here: CPU threads.", Group.HARDWARE, least=1)] = 1
-    budget: Annotated[str, Field("With --here: wall time, e.g. 10m.", Group.RUN)] = "10m"
+    budget_s: Annotated[
+        float,
+        Field("With --here: wall time, e.g. 10m.", Group.RUN, spelled="--budget", reads=Time()),
+    ] = 600.0
     results: Annotated[
         Path, Field("With --here: folder for the rows and the profile.", Group.HARDWARE)
     ] = Path("rooftree-out/calibrate")

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 from app.questions.field import Field, Group, Question
 from app.questions.groups import ScreenOptions
+from app.questions.values import Time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +25,15 @@ class CampaignQuestion(ScreenOptions, Question):
             argument=True,
         ),
     ]
-    budget: Annotated[str, Field("Wall time for everything, e.g. 540s, 9m, 1h.", Group.RUN)] = "9m"
+    budget_s: Annotated[
+        float,
+        Field(
+            "Wall time for everything, e.g. 540s, 9m, 1h.",
+            Group.RUN,
+            spelled="--budget",
+            reads=Time(),
+        ),
+    ] = 540.0
     out: Annotated[Path, Field("Folder for the results.", Group.OUTPUT)] = Path(
         "rooftree-out/campaign"
     )

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from app.questions.field import Field, Group, Question
 from app.questions.fields import DraftDtype, Dtype, Json, KvDtype, Quiet, Seed, Trace
 from app.questions.groups import AcceptanceOptions
-from app.questions.values import MOST_DRAFT_TOKENS
+from app.questions.values import MOST_DRAFT_TOKENS, Rates
 
 _Devices = Annotated[int | None, Field("Devices that share every layer.", Group.HARDWARE, least=1)]
 _Length = Annotated[
@@ -107,8 +107,12 @@ class ImitatedOptions(AcceptanceOptions):
     """Acceptance that the engine draws instead of verifying."""
 
     acceptance_by_depth: Annotated[
-        str | None,
-        Field("P(first d draft tokens kept), d = 1..K, comma-separated.", Group.DRAFTING),
+        tuple[float, ...] | None,
+        Field(
+            "P(first d draft tokens kept), d = 1..K, comma-separated.",
+            Group.DRAFTING,
+            reads=Rates(),
+        ),
     ] = None
     trace: Trace = None
 

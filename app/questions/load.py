@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 from app.questions.field import Field, Group, Question
 from app.questions.fields import Seed
 from app.questions.groups import LiveServerOptions, RequestOptions, ScreenOptions
+from app.questions.values import Time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,9 +28,14 @@ class LoadQuestion(ScreenOptions, RequestOptions, LiveServerOptions, Question):
         Path,
         Field("Folder for the answers; unfinished work is kept there too.", Group.OUTPUT),
     ]
-    duration: Annotated[
-        str | None,
-        Field("With --rate in place of --count: a time such as 60s or 5m.", Group.WORKLOAD),
+    duration_s: Annotated[
+        float | None,
+        Field(
+            "With --rate in place of --count: a time such as 60s or 5m.",
+            Group.WORKLOAD,
+            spelled="--duration",
+            reads=Time(),
+        ),
     ] = None
     prompts: Annotated[
         Path | None,

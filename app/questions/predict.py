@@ -12,6 +12,7 @@ from app.questions.fields import (
     ContextGroup,
     Data,
     DraftShapes,
+    DraftsOrNone,
     Expert,
     Fidelity,
     MethodOrTraces,
@@ -55,11 +56,9 @@ class PredictQuestion(
     tree: TreeFile = None
     shape: DraftShapes = None
     stop: StopRule = ""
-    batch: Batch = "1,8,64"
-    context: Context = "1024"
-    draft_tokens: Annotated[str, Field("Draft tokens K, comma-separated.", Group.DRAFTING)] = (
-        "0,3,5"
-    )
+    batch: Batch = (1, 8, 64)
+    context: Context = (1024,)
+    draft_tokens: DraftsOrNone = (0, 3, 5)
     include_prefill: Annotated[
         bool,
         Field(

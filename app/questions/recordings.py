@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 from app.questions.field import Field, Group, Question
 from app.questions.fields import Json, MatchRate, Quiet, Seed
 from app.questions.groups import OutputOptions
+from app.questions.values import MOST_DRAFT_TOKENS, WholeNumbers
 
 _FORMATS = (
     "Format of the file; else the one format that its content shows. Acceptance, engines:"
@@ -30,9 +31,14 @@ class TracesInspectQuestion(OutputOptions, Question):
 
     answered_by: ClassVar[str] = "app.answers.recordings.inspect"
     file: Annotated[Path, Field("Trace to look into.", Group.WORKLOAD, argument=True)]
-    draft_tokens: Annotated[str, Field("Draft tokens K, comma-separated.", Group.DRAFTING)] = (
-        "1,3,5,8"
-    )
+    draft_tokens: Annotated[
+        tuple[int, ...],
+        Field(
+            "Draft tokens K at which it is replayed, comma-separated.",
+            Group.DRAFTING,
+            reads=WholeNumbers(least=1, most=MOST_DRAFT_TOKENS),
+        ),
+    ] = (1, 3, 5, 8)
     seed: Seed = 0
 
 

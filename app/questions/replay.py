@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from app.questions.field import Field, Group, Question
-from app.questions.fields import Batch, DraftShapes, MatchRate, Model, Seed, StopRule
+from app.questions.fields import Batch, DraftShapes, DraftsOrNone, MatchRate, Model, Seed, StopRule
 from app.questions.groups import OutputOptions, PlacedOptions
+from app.questions.values import MethodName
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,15 +30,17 @@ class ReplayQuestion(OutputOptions, PlacedOptions, Question):
             argument=True,
         ),
     ]
-    draft_tokens: Annotated[str, Field("Draft tokens K, comma-separated.", Group.DRAFTING)] = (
-        "1,3,5"
-    )
+    draft_tokens: DraftsOrNone = (1, 3, 5)
     tree: Annotated[list[Path] | None, Field("Tree JSON; repeat for several.", Group.DRAFTING)] = (
         None
     )
     method: Annotated[
         str,
-        Field("Method whose verifier decides what stays; default: the trace's.", Group.DRAFTING),
+        Field(
+            "Method whose verifier decides what stays; default: the trace's.",
+            Group.DRAFTING,
+            reads=MethodName(),
+        ),
     ] = ""
     verifier: Annotated[
         str,
@@ -64,7 +67,7 @@ class ReplayQuestion(OutputOptions, PlacedOptions, Question):
         ),
     ] = False
     model: Model = ""
-    batch: Batch = "1,8,64"
+    batch: Batch = (1, 8, 64)
     context: Annotated[
         int, Field("Cached tokens per request, of --held-out.", Group.WORKLOAD, least=0)
     ] = 1024
