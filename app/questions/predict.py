@@ -14,6 +14,7 @@ from app.questions.fields import (
     DraftShapes,
     Expert,
     Fidelity,
+    Launch,
     MethodOrTraces,
     Model,
     Pipeline,
@@ -46,6 +47,7 @@ class PredictQuestion(
             Group.WORKLOAD,
         ),
     ] = None
+    launch: Launch = ""
     config: Config = None
     method: MethodOrTraces = ""
     trace: Trace = None

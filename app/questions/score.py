@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from app.questions.field import Field, Group, Question
-from app.questions.fields import Seed
+from app.questions.fields import Launch, Seed
 from app.questions.groups import OutputOptions
+from real_runs.published_runs import AS_PUBLISHED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,7 @@ class ScoreQuestion(OutputOptions, Question):
             argument=True,
         ),
     ]
+    launch: Launch = AS_PUBLISHED
     baseline: Annotated[
         Path | None,
         Field(

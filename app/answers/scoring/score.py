@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from app.answers.progress import progress_line
@@ -26,6 +25,7 @@ from app.answers.scoring.rows import (
 from app.answers.scoring.summaries import Predicted, beside, slices, summary
 from app.questions.field import inputs_of
 from app.questions.record_files import Records, read_records
+from app.questions.resolve.launches import with_launches
 from app.questions.score import ScoreQuestion
 from hardware_profiles.errors import InputError
 from simulator.closed_loop.table_rows import RowAnswer, answer_rows
@@ -45,7 +45,7 @@ def answer(question: ScoreQuestion) -> ScoredRuns:
     other = None if baseline is None else read_baseline(baseline)
     left_out: list[LeftOutFamily] = []
     with progress_line(question.quiet or question.json) as progress:
-        records, answers = _answered(tables, question.seed, progress)
+        records, answers = _answered(question, progress)
         if by:
             other = _times_by_id(answers)
             answers, left_out = held_out(
@@ -75,17 +75,17 @@ def answer(question: ScoreQuestion) -> ScoredRuns:
 
 
 def _answered(
-    tables: Sequence[Path], seed: int, progress: Callable[[str], None]
+    question: ScoreQuestion, progress: Callable[[str], None]
 ) -> tuple[Records, list[RowAnswer]]:
     """Rows of all tables and their answers."""
     more = (*MARKS, *(name for names in COLUMNS.values() for name in names))
     records: Records = []
     answers: list[RowAnswer] = []
-    for table in tables:
-        own = read_records(table, more=more)
+    for table in question.tables:
+        own = with_launches(read_records(table, more=more), question.launch, file=str(table))
         progress(f"answering {len(own)} rows of {table.name}")
         records += own
-        answers += answer_rows(own, file=str(table), seed=seed)
+        answers += answer_rows(own, file=str(table), seed=question.seed)
     return records, answers
 
 

@@ -1,4 +1,4 @@
-"""What scripts of publishers set: every entry holds somewhere, closer entries go first, days are in
+"""What scripts of benchmarks set: every entry holds somewhere, closer entries go first, days are in
 order."""
 
 import itertools
@@ -9,21 +9,26 @@ import pytest
 from costmodel.engine_library import load_engine
 from costmodel.passes.precision import bytes_per_value
 from hardware_profiles.loader import device_names
-from simulator.closed_loop.published import PUBLISHED, habit
+from simulator.closed_loop.launch_library import SETTINGS, settings_of
+from simulator.closed_loop.launch_settings import LaunchName
 
 
 @pytest.mark.parametrize(
-    ("publisher", "engine"), sorted({(entry.publisher, entry.engine) for entry in PUBLISHED})
+    ("scripts", "engine"), sorted({(entry.scripts, entry.engine) for entry in SETTINGS})
 )
-def test_every_entry_holds_for_some_model_device_and_day(publisher, engine):
-    own = [entry for entry in PUBLISHED if (entry.publisher, entry.engine) == (publisher, engine)]
+def test_every_entry_holds_for_some_model_device_and_day(scripts, engine):
+    own = [entry for entry in SETTINGS if (entry.scripts, entry.engine) == (scripts, engine)]
     models = {"other", *(name for entry in own for name in entry.models)}
     formats = {None, *(entry.precision for entry in own)}
     days = {entry.since or "2025-09-01" for entry in own}
     reached = {
         id(
-            habit(
-                publisher, engine=engine, model=model, device=device, precision=precision, day=day
+            settings_of(
+                LaunchName(scripts=scripts, day=day),
+                engine=engine,
+                model=model,
+                device=device,
+                precision=precision,
             )
         )
         for model, device, precision, day in itertools.product(
@@ -34,7 +39,7 @@ def test_every_entry_holds_for_some_model_device_and_day(publisher, engine):
 
 
 @pytest.mark.parametrize(
-    "entry", PUBLISHED, ids=lambda entry: f"{entry.engine} {entry.models} {entry.since}"
+    "entry", SETTINGS, ids=lambda entry: f"{entry.engine} {entry.models} {entry.since}"
 )
 def test_an_entry_names_an_engine_formats_and_its_source(entry):
     assert load_engine(entry.engine).name == entry.engine
@@ -46,26 +51,16 @@ def test_an_entry_names_an_engine_formats_and_its_source(entry):
 
 def test_days_of_one_subject_are_in_order():
     subjects: dict[tuple[object, ...], list[str]] = {}
-    for entry in PUBLISHED:
+    for entry in SETTINGS:
         subjects.setdefault(
-            (entry.publisher, entry.engine, entry.models, entry.devices, entry.precision), []
+            (entry.scripts, entry.engine, entry.models, entry.devices, entry.precision), []
         ).append(entry.since)
     assert all(days == sorted(set(days)) and days[0] == "" for days in subjects.values())
 
 
 def test_other_models_take_the_entry_for_all_others_and_other_engines_none():
-    found = habit(
-        "inferencex", engine="vllm", model="other", device="h100-sxm", precision=None, day=None
-    )
-    assert found is not None and (found.models, found.devices) == ((), ())
-    assert (
-        habit(
-            "inferencex",
-            engine="llama.cpp",
-            model="other",
-            device="h100-sxm",
-            precision=None,
-            day=None,
-        )
-        is None
-    )
+    deployment = {"model": "other", "device": "h100-sxm", "precision": None}
+    newest = LaunchName(scripts="inferencex")
+    entry = settings_of(newest, engine="vllm", **deployment)
+    assert entry is not None and (entry.models, entry.devices) == ((), ())
+    assert settings_of(newest, engine="llama.cpp", **deployment) is None

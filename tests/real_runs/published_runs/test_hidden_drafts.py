@@ -6,7 +6,7 @@ import itertools
 import pytest
 
 from hardware_profiles.loader import device_names
-from simulator.closed_loop.hidden_drafts import HIDDEN_DRAFTS, drafted
+from real_runs.published_runs.hidden_drafts import HIDDEN_DRAFTS, drafted
 
 RUN = {
     "engine": "tensorrt-llm",

@@ -7,14 +7,19 @@ what no script sets.
 
 from functools import partial
 
-from simulator.closed_loop.habits import RANGE_LENGTHS, BatchWait, Habit, Publisher
+from simulator.closed_loop.launch_settings import (
+    RANGE_LENGTHS,
+    BatchWait,
+    LaunchName,
+    LaunchSettings,
+)
 
 _H100, _BLACKWELL = ("h100",), ("b200", "b300", "gb200", "gb300")
 _LLAMA, _GPT_OSS, _DEEPSEEK = ("llama-3.1-70b", "llama-3.3-70b"), ("gpt-oss",), ("deepseek",)
 _QWEN, _GLM, _KIMI, _MINIMAX = ("qwen3.5",), ("glm-5",), ("kimi",), ("minimax",)
 _SHORT, _WRITING, _READING = RANGE_LENGTHS
 _SELDOM = ((1, 10), (16, 30))
-_inferencex = partial(Habit, publisher="inferencex")
+_inferencex = partial(LaunchSettings, scripts="inferencex")
 _vllm = partial(_inferencex, engine="vllm", overlapped_scheduling=True)
 _trtllm = partial(_inferencex, engine="tensorrt-llm")
 _sglang = partial(_inferencex, engine="sglang")
@@ -22,9 +27,9 @@ _sglang = partial(_inferencex, engine="sglang")
 _sized = partial(
     _trtllm, models=_DEEPSEEK, prompts=1, beyond=64, beyond_users=True, cache="fp8", rank_wait=60
 )
-_generator = partial(Habit, publisher="generator", prompts=1, beyond=1500)
+_generator = partial(LaunchSettings, scripts="aiconfigurator", prompts=1, beyond=1500)
 
-PUBLISHED: tuple[Habit, ...] = (
+SETTINGS: tuple[LaunchSettings, ...] = (
     _vllm(
         token_budget=8192,
         source=(
@@ -328,35 +333,27 @@ PUBLISHED: tuple[Habit, ...] = (
 )
 
 
-def habit(
-    publisher: Publisher,
-    *,
-    engine: str,
-    model: str,
-    device: str,
-    precision: str | None,
-    day: str | None,
-) -> Habit | None:
-    """The entry that holds for a launch, or None for an engine without one.
+def settings_of(
+    launch: LaunchName, *, engine: str, model: str, device: str, precision: str | None
+) -> LaunchSettings | None:
+    """What a launch sets for a deployment, or None for an engine that its scripts do not start.
 
     Args:
-        publisher: whose scripts.
+        launch: as it is named. Days before the first entry take that one.
         engine: its name.
         model: its name.
         device: its name.
         precision: a table's word for the format of the weights; None: it does not say.
-        day: of the measurement, ISO; None: the newest scripts. Days before the first entry take
-            that one.
     """
     spoken = [
         entry
-        for entry in PUBLISHED
-        if (entry.publisher, entry.engine) == (publisher, engine)
+        for entry in SETTINGS
+        if (entry.scripts, entry.engine) == (launch.scripts, engine)
         and entry.holds(model=model, device=device, precision=precision)
     ]
     if not spoken:
         return None
     closest = max(entry.subject for entry in spoken)
     same = [entry for entry in spoken if entry.subject == closest]
-    begun = [entry for entry in same if day is None or entry.since <= day]
+    begun = [entry for entry in same if launch.includes(entry.since)]
     return begun[-1] if begun else same[0]

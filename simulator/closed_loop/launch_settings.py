@@ -1,20 +1,106 @@
-"""What do the scripts set that publishers of tables launch engines with?
+"""How do the scripts of a benchmark launch an engine and load it?
 
-A habit is what they set for one engine, family of models, kind of device, format and time. Leaves
-out the entries themselves (`simulator.closed_loop.published`), what no script sets, which keeps the
-engine's default, and who published a row (`simulator.closed_loop.launches`).
+A benchmark has a load pattern and, for one engine, family of models, kind of device, format and
+time, settings. A question names both: `inferencex-2026-03` is InferenceX as its scripts stood at
+the end of that month. Leaves out the settings themselves (`simulator.closed_loop.launch_library`),
+and what no script sets, which keeps the engine's default.
 """
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Publisher = Literal["inferencex", "generator"]
+from hardware_profiles.errors import UnknownNameError
+
+Scripts = Literal["inferencex", "aiconfigurator"]
 
 # SemiAnalysisAI/InferenceX (once InferenceMAX), .github/workflows and configs: RANDOM_RANGE_RATIO
 # 0.8 with these pairs of (ISL, OSL) throughout; utils/bench_serving draws both lengths evenly from
 # 0.8 of them to all of them
 RANGE_SPREAD = 0.2
 RANGE_LENGTHS = ((1024, 1024), (1024, 8192), (8192, 1024))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadPattern:
+    """How a benchmark loads the engine that it launched.
+
+    Args:
+        length_spread: as in `simulator.closed_loop.users.Users`.
+        random_ids: prompts are token ids drawn at random, not text.
+        warmed: a burst before the measured one has run every batch size.
+        sampling_defaults: requests carry no sampling parameters, so that the model's own hold.
+        source: what was read.
+    """
+
+    length_spread: float
+    random_ids: bool
+    warmed: bool
+    sampling_defaults: bool
+    source: str
+
+
+LOAD_PATTERNS: Mapping[Scripts, LoadPattern] = {
+    "inferencex": LoadPattern(
+        length_spread=RANGE_SPREAD,
+        random_ids=True,
+        warmed=False,
+        sampling_defaults=False,
+        source="utils/bench_serving: random token ids, all users at once, temperature 0",
+    ),
+    "aiconfigurator": LoadPattern(
+        length_spread=0.0,
+        random_ids=False,
+        warmed=True,
+        sampling_defaults=True,
+        source="ai-dynamo/dynamo benchmark scripts: --warmup-request-count 2 a user, no sampling",
+    ),
+}
+_NAME = re.compile(r"(inferencex|aiconfigurator)(?:-(20\d\d-\d\d(?:-\d\d)?))?")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LaunchName:
+    """A launch as a question names it.
+
+    Args:
+        scripts: of which benchmark.
+        day: or month, ISO, at whose end the scripts are meant; None: the newest that were read.
+    """
+
+    scripts: Scripts
+    day: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.scripts}-{self.day}" if self.day else self.scripts
+
+    @property
+    def load(self) -> LoadPattern:
+        """How it loads the engine."""
+        return LOAD_PATTERNS[self.scripts]
+
+    def includes(self, since: str) -> bool:
+        """Whether a script that begins on a day, ISO, had begun."""
+        return self.day is None or since[: len(self.day)] <= self.day
+
+
+def read_launch(name: str) -> LaunchName:
+    """The launch that a name means.
+
+    Args:
+        name: of a benchmark, with a month or a day where its scripts are not the newest.
+
+    Raises:
+        UnknownNameError: no benchmark of that name.
+
+    >>> str(read_launch("inferencex-2026-03")), read_launch("aiconfigurator").day
+    ('inferencex-2026-03', None)
+    """
+    match = _NAME.fullmatch(name.strip().casefold())
+    if match is None:
+        raise UnknownNameError("launch", name[:80], [*LOAD_PATTERNS, "inferencex-2026-03"])
+    return LaunchName(scripts=match[1], day=match[2])  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,12 +132,11 @@ class BatchWait:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Habit:
-    """What a publisher's scripts set for an engine; None and False: what the engine does by
-    default.
+class LaunchSettings:
+    """What a benchmark's scripts set for an engine; None and False: what the engine does by default.
 
     Args:
-        publisher: whose scripts.
+        scripts: of which benchmark.
         engine: as the library of engines names it.
         models: beginnings of the names of models; empty for all others.
         devices: beginnings of the names of devices; empty for all others.
@@ -79,7 +164,7 @@ class Habit:
         source: what was read, with its day.
     """
 
-    publisher: Publisher
+    scripts: Scripts
     engine: str
     models: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
