@@ -59,9 +59,10 @@ class ScoreQuestion(OutputOptions, Question):
         str,
         Field(
             (
-                "model or device: constants that were fitted to serving runs are fitted again to"
-                " the other models or "
-                "devices of the tables before each is answered (minutes); as shipped stands beside."
+                "model, device or family: constants that were fitted to serving runs are fitted"
+                " again to the other models or devices of the tables, or to the other half of their"
+                " families (model, device, engine), before each is answered (minutes); as shipped"
+                " stands beside. With family, the other half gives the intervals' widths too."
             ),
             Group.SEARCH,
         ),

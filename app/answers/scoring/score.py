@@ -6,12 +6,14 @@ from typing import Any
 
 from app.answers.progress import progress_line
 from app.answers.scoring.baseline import read_baseline
+from app.answers.scoring.conformal import half_of, with_conformal_intervals
 from app.answers.scoring.held_out import GROUPS, held_out
 from app.answers.scoring.measured import (
     COLUMNS,
     MARKS,
     QUANTITIES,
     PublishedMeasurement,
+    family,
     measurements,
 )
 from app.answers.scoring.mechanisms import gathered, parts
@@ -52,6 +54,9 @@ def answer(question: ScoreQuestion) -> ScoredRuns:
                 records, by=by, file=str(tables[0]), seed=question.seed, progress=progress
             )
     measured, unusable = measurements(records, answers)
+    if by == "family":
+        half = half_of((family(record) for record in records), seed=question.seed)
+        measured = with_conformal_intervals(measured, half)
     if not measured:
         rule = next(iter(unusable), "has no rows")
         raise InputError(f"holds no measurement to score: {rule}", file=tables[0])
