@@ -218,4 +218,4 @@ def _between_products(deployment: Deployment) -> Deployment:
         for form in forms
     ):
         return deployment
-    return replace(deployment, precision=Precision(kv=p.kv))
+    return replace(deployment, precision=Precision(kv=p.kv), product_walk_s=0.0)
