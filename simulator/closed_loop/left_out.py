@@ -16,22 +16,22 @@ Serving = Literal["aggregated", "disaggregated"]
 # of them. (quantity, serving, engine); empty where all are meant, the widest for what was not
 # measured.
 RATIOS: Mapping[tuple[str, str, str], float] = {
-    ("tpot", "", ""): 0.630,
-    ("tpot", "aggregated", ""): 0.080,
-    ("tpot", "aggregated", "sglang"): 0.607,
-    ("tpot", "aggregated", "tensorrt-llm"): 0.093,
+    ("tpot", "", ""): 0.579,
+    ("tpot", "aggregated", ""): 0.077,
+    ("tpot", "aggregated", "sglang"): 0.096,
+    ("tpot", "aggregated", "tensorrt-llm"): 0.112,
     ("tpot", "aggregated", "vllm"): 0.000,
-    ("tpot", "disaggregated", ""): 0.478,
-    ("tpot", "disaggregated", "sglang"): 0.630,
-    ("tpot", "disaggregated", "tensorrt-llm"): 0.104,
-    ("ttft", "", ""): 2.880,
-    ("ttft", "aggregated", ""): 0.280,
-    ("ttft", "aggregated", "sglang"): 0.410,
-    ("ttft", "aggregated", "tensorrt-llm"): 0.541,
-    ("ttft", "aggregated", "vllm"): 0.098,
-    ("ttft", "disaggregated", ""): 2.646,
-    ("ttft", "disaggregated", "sglang"): 2.880,
-    ("ttft", "disaggregated", "tensorrt-llm"): 1.350,
+    ("tpot", "disaggregated", ""): 0.383,
+    ("tpot", "disaggregated", "sglang"): 0.579,
+    ("tpot", "disaggregated", "tensorrt-llm"): 0.122,
+    ("ttft", "", ""): 3.491,
+    ("ttft", "aggregated", ""): 0.270,
+    ("ttft", "aggregated", "sglang"): 0.238,
+    ("ttft", "aggregated", "tensorrt-llm"): 0.582,
+    ("ttft", "aggregated", "vllm"): 0.104,
+    ("ttft", "disaggregated", ""): 2.656,
+    ("ttft", "disaggregated", "sglang"): 3.491,
+    ("ttft", "disaggregated", "tensorrt-llm"): 2.179,
 }
 
 

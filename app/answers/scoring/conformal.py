@@ -10,6 +10,7 @@ Bates 2021 (arXiv:2107.07511), section 1.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -69,8 +70,9 @@ def conformal_ratios(own: Sequence[Residual]) -> dict[Key, float]:
     """By (quantity, serving, engine) the ratio that holds 80 % of a set, for every set that is large
     enough.
 
-    Of n residuals the ceil(.8 (n + 1))-th counts, so that the next one like them lies inside with
-    80 %. Where no set is large enough, the widest ratio of the quantity holds.
+    Runs of one family resemble each other, so that n of them count as the square root of n. The
+    next one is counted as outside, so that it lies inside with 80 %. Where no set is large enough,
+    the widest ratio of the quantity holds.
 
     Args:
         own: residuals of runs that the interval's constants have not seen.
@@ -80,7 +82,7 @@ def conformal_ratios(own: Sequence[Residual]) -> dict[Key, float]:
         for key in keys(residual.quantity, residual.serving, residual.engine):
             sets.setdefault(key, []).append(residual)
     ratios = {
-        key: math.expm1(_quantile([residual.needed for residual in members]))
+        key: math.expm1(_half_width(members))
         for key, members in sorted(sets.items())
         if (len(members) >= LEAST and len({r.family for r in members}) >= LEAST_FAMILIES)
         or key[1:] == ("", "")
@@ -160,7 +162,10 @@ def _serving(m: PublishedMeasurement) -> Serving:
     return "aggregated" if m.place["serving"] == "aggregated" else "disaggregated"
 
 
-def _quantile(needed: Sequence[float]) -> float:
+def _half_width(members: Sequence[Residual]) -> float:
     """The half-width that holds the next residual with 80 %."""
-    place = math.ceil(COVERED * (len(needed) + 1))
-    return sorted(needed)[min(place, len(needed)) - 1]
+    runs = Counter(residual.family for residual in members)
+    ordered = sorted(members, key=lambda residual: residual.needed)
+    weights = np.cumsum([runs[residual.family] ** -0.5 for residual in ordered])
+    most = COVERED * (weights[-1] + weights[-1] / len(members))
+    return ordered[min(int(np.searchsorted(weights, most)), len(members) - 1)].needed

@@ -310,7 +310,7 @@ def mode_of(record: Record) -> str:
 
 def _width(record: Record, side: str) -> str:
     def number(name: str) -> int:
-        value = record.get(side + name)
+        value: Any = record.get(side + name)
         return int(float(value)) if _filled(value) else 0
 
     widths = {
