@@ -49,7 +49,7 @@ def answer(question: ScoreQuestion) -> ScoredRuns:
     with progress_line(question.quiet or question.json) as progress:
         records, answers = _answered(question, progress)
         if by:
-            other = _times_by_id(answers)
+            other = _times_by_id(measurements(records, answers)[0])
             answers, left_out = held_out(
                 records, by=by, file=str(tables[0]), seed=question.seed, progress=progress
             )
@@ -94,12 +94,18 @@ def _answered(
     return records, answers
 
 
-def _times_by_id(answers: Sequence[RowAnswer]) -> Predicted:
-    """Answered milliseconds by id and quantity."""
-    pairs = {a.id: {"tpot": a.tpot_ms, "ttft": a.ttft_ms} for a in answers}
-    return {
-        name: {q: v for q, v in times.items() if v is not None} for name, times in pairs.items()
-    }
+def _times_by_id(measured: Sequence[PublishedMeasurement]) -> Predicted:
+    """Answered milliseconds by id and quantity, of what was measured: a mean or a median."""
+    times: dict[str, dict[str, float]] = {}
+    for m in measured:
+        compared = {quantity: m.compared(quantity) for quantity in QUANTITIES}
+        for name in m.ids:
+            times[name] = {
+                quantity: time.predicted_ms
+                for quantity, time in compared.items()
+                if time is not None and time.predicted_ms is not None
+            }
+    return times
 
 
 def _by_count(counts: dict[str, int]) -> list[tuple[str, int]]:

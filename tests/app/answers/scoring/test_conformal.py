@@ -31,7 +31,7 @@ def residual(log, *, engine="vllm", family="a", kernels=0.05):
     )
 
 
-def drawn(generator, families, runs=80):
+def drawn(generator, families, runs=400):
     return [
         residual(log, engine=engine, family=family)
         for engine, sigma in ENGINES.items()
@@ -41,13 +41,14 @@ def drawn(generator, families, runs=80):
 
 
 def test_a_ratio_holds_eighty_percent_of_families_that_did_not_make_it():
+    """Of 2,000 runs that make a ratio and as many that do not, 80 % are known to 1.3 %."""
     generator = np.random.default_rng(1)
     table = conformal_ratios(drawn(generator, "abcde"))
     for engine in ENGINES:
         unseen = [r for r in drawn(generator, "vwxyz") if r.engine == engine]
         ratio = ratio_of(table, ("tpot", "aggregated", engine))
         assert np.mean([r.needed <= math.log1p(ratio) for r in unseen]) == pytest.approx(
-            0.8, abs=0.06
+            0.8, abs=0.04
         )
     vllm, sglang = (ratio_of(table, ("tpot", "aggregated", engine)) for engine in ENGINES)
     assert vllm < sglang == ratio_of(table, ("tpot", "disaggregated", "other"))
