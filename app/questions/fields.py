@@ -499,6 +499,15 @@ SloTpot = Annotated[
         ),
     ),
 ]
+Launch = Annotated[
+    str,
+    Field(
+        "By whose scripts engines of a table were started and loaded, where a row has no `launch`:"
+        " inferencex, inferencex-2026-03 (as they stood at the end of that month or day) or"
+        " aiconfigurator; as-published: as known of who published each row; none: defaults.",
+        Group.WORKLOAD,
+    ),
+]
 Seed = Annotated[
     int,
     Field(

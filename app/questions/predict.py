@@ -15,6 +15,7 @@ from app.questions.fields import (
     DraftsOrNone,
     Expert,
     Fidelity,
+    Launch,
     MethodOrTraces,
     Model,
     Pipeline,
@@ -50,6 +51,7 @@ class PredictQuestion(
             Group.WORKLOAD,
         ),
     ] = None
+    launch: Launch = ""
     config: Config = None
     method: MethodOrTraces = ""
     trace: Trace = None

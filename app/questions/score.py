@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from app.questions.field import Field, Group, Question
-from app.questions.fields import Seed
+from app.questions.fields import Launch, Seed
 from app.questions.groups import OutputOptions
+from real_runs.published_runs import AS_PUBLISHED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,7 @@ class ScoreQuestion(OutputOptions, Question):
             argument=True,
         ),
     ]
+    launch: Launch = AS_PUBLISHED
     baseline: Annotated[
         Path | None,
         Field(
@@ -58,9 +60,10 @@ class ScoreQuestion(OutputOptions, Question):
         str,
         Field(
             (
-                "model or device: constants that were fitted to serving runs are fitted again to"
-                " the other models or "
-                "devices of the tables before each is answered (minutes); as shipped stands beside."
+                "model, device or family: constants that were fitted to serving runs are fitted"
+                " again to the other models or devices of the tables, or to the other half of their"
+                " families (model, device, engine), before each is answered (minutes); as shipped"
+                " stands beside. With family, the other half gives the intervals' widths too."
             ),
             Group.SEARCH,
         ),

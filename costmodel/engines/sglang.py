@@ -9,6 +9,7 @@ from costmodel.engines.record.engine import (
     Engine,
     ExpertChoice,
     Kernels,
+    ProductWalk,
     SchedulerDefaults,
 )
 from costmodel.engines.record.host import ColdBurst, Host
@@ -58,6 +59,19 @@ ENGINE = Engine(
             ExpertChoice(kernel="marlin", devices=HOPPER, formats=("4/16",)),
             ExpertChoice(kernel="triton", devices=HOPPER, formats=("8/8",)),
             ExpertChoice(kernel="trtllm", devices=BLACKWELL, formats=("8/8", "4/4", "4/8", "4/16")),
+        ),
+        walks=(
+            ProductWalk(
+                devices=("mi300x", "mi325x"),
+                arithmetic="fp8",
+                walk_s=2.2e-6,
+                source=(
+                    "aiter's a8w8 blockscale kernel in a profile of DeepSeek-R1 on eight MI325X, 64"
+                    " rows: 122 to 123 us with 7168 inputs, 39 with 2304, 34 with 2048"
+                    " (SemiAnalysisAI/InferenceX issue 863, 2026-03); that it has no configuration"
+                    " for these shapes is what ROCm/aiter pull request 1930 says"
+                ),
+            ),
         ),
         prompt_attention="flash-attention-3",
         reductions=Reductions(

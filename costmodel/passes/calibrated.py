@@ -59,6 +59,9 @@ _SAME_INPUT = {
     **dict.fromkeys(("router", "shared_gate_up", "shared_up", "gate_up", "up"), "feed_forward"),
 }
 _FEED_FORWARD = ("gate_up", "up", "down")
+# `kv_down` is part of `q_down`; the others stay in 16 bits
+_NEVER_WALKED = ("kv_down", "kv_up", "router")
+_WALKED_INPUTS = 128  # of a block with a scale of its own
 _MANY_POINTS = 2048  # from which on looking for points with equal rows pays
 
 
@@ -269,9 +272,23 @@ def _gemm(d: Deployment, projection: Projection, rows: Array, name: str = "gemm"
         return kernels.gemm(d.device, work, rows, p.activations, outputs=n, read=read)
 
     timing = _timed(d, work, calibrated, p.activations)
+    if name == "gemm":
+        timing = _walked(d, projection[0], timing, k)
     return Operation(
         name, timing, work, projection[0], sizes={"rows": rows, "outputs": n, "inputs": k}
     )
+
+
+def _walked(d: Deployment, role: str, timing: Timing, inputs: float) -> Timing:
+    """A product's time where no kernel splits its inputs: at least a walk through their blocks.
+
+    Queries and latent keys are projected down in one product; some products stay in 16 bits.
+    """
+    if not d.product_walk_s or role in _NEVER_WALKED:
+        return timing
+    walk_s = d.product_walk_s * np.ceil(inputs / _WALKED_INPUTS)
+    longer = np.maximum(walk_s - timing.seconds, 0.0)
+    return timing._replace(seconds=timing.seconds + longer, launch_s=timing.launch_s + longer)
 
 
 def _of_parts(

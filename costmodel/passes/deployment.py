@@ -52,6 +52,8 @@ class Deployment:
         one_shot_rows: rows up to which the all-reduce exchanges whole messages at once, whatever
             would be faster.
         merges_experts: shared experts run in the kernels of the routed ones.
+        product_walk_s: seconds in which products of quantised inputs go through a block of 128
+            inputs, in kernels that do not split them among processors; 0: they do.
         expert_kernel: of routed experts over many tokens; None: the profile's constants hold.
         quantised_inputs: inputs of quantised products that arrive quantised, so that no kernel of
             their own does it: `mixer`, `output`, `feed_forward`, `down`, `experts` and other roles
@@ -92,6 +94,7 @@ class Deployment:
     reductions: Reductions = field(default_factory=Reductions)
     one_shot_rows: int = 0
     merges_experts: bool = False
+    product_walk_s: float = 0.0
     expert_kernel: ExpertKernel | None = None
     quantised_inputs: frozenset[str] = frozenset()
     expert_correlation: float = 0.0

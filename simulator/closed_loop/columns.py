@@ -41,6 +41,7 @@ TEXTS = (
     "measured",
     "kv_cache_dtype",
     "speculation",
+    "launch",
 )
 # InferenceX's own records -> ours; where a record has ours, that counts
 _RAW = {

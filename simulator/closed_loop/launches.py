@@ -1,9 +1,8 @@
-"""How did those who measured a row of a table launch the engine, and how did they load it?
+"""How was the engine behind a row of a table launched, and how was it loaded?
 
-Two publishers stand behind most tables of serving runs: NVIDIA, whose generator sizes an engine's
-batches by the prompt, and InferenceX, whose scripts are public for every day and whose lengths
-vary. Leaves out what their scripts set (`simulator.closed_loop.published`) and options that no
-table and no script states.
+By the launch that the row or the question names, and by what the row itself states; without a name
+by the engine's defaults. Leaves out what named launches set (`simulator.closed_loop.launch_library`)
+and options that no table and no script states.
 """
 
 from collections.abc import Mapping
@@ -14,13 +13,11 @@ from costmodel.engines.record.engine import Engine
 from costmodel.parallel.pools import ServingPlan
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.profile import Device
-from simulator.closed_loop.habits import RANGE_LENGTHS, RANGE_SPREAD, Habit, Publisher
-from simulator.closed_loop.hidden_drafts import drafted
-from simulator.closed_loop.published import habit
+from simulator.closed_loop.launch_library import settings_of
+from simulator.closed_loop.launch_settings import LaunchName, LaunchSettings, read_launch
+from simulator.closed_loop.sampling import cuts_by_default
 from simulator.closed_loop.users import TEXT_TOKEN_S, random_token_s
 
-_DAY = len("2026-01-31")
-_MAKERS_IMAGES = ("vllm/", "lmsysorg/", "nvcr.io/nvidia/tensorrt-llm/")
 _CACHES = {
     "fp8": "fp8",
     "fp8_e4m3": "fp8",
@@ -34,17 +31,15 @@ _DYNAMO_IMAGES = "nvcr.io/nvidia/ai-dynamo/"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Measured:
+class LaunchedRow:
     """What a row says of the run behind it.
 
     Args:
         users: requests in flight.
-        batch: largest batch that the row states; NVIDIA's tables do.
+        batch: largest batch that the row states.
         prompt_tokens: nominal.
         output_tokens: nominal.
-        image: container that the engine ran in, where the row says; in pyxis' spelling `#` stands
-            for the first `/`.
-        day: of the measurement, ISO, where the row says.
+        launch: by whose scripts the engine was started and loaded; None: by its defaults.
         precision: the row's word for the format of the weights.
         devices: that share the model.
         ranks: of an engine that computes prompts, each with requests of its own.
@@ -59,8 +54,7 @@ class Measured:
     batch: int | None = None
     prompt_tokens: int
     output_tokens: int
-    image: str | None = None
-    day: str | None = None
+    launch: LaunchName | None = None
     precision: str | None = None
     devices: int = 1
     ranks: int = 1
@@ -70,13 +64,13 @@ class Measured:
     cache: str | None = None
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> "Measured":
+    def of(cls, row: Mapping[str, Any]) -> "LaunchedRow":
         """What the columns of a row say (`simulator.closed_loop.columns`).
 
         Raises:
             InputError: no load. A deployment of Dynamo's may have many engines, so that the batch
                 that one of them takes at most tells nothing of it.
-            UnknownNameError: no such format of a cache.
+            UnknownNameError: no such launch, or no such format of a cache.
         """
         dynamo = _plain(row["image"]).startswith(_DYNAMO_IMAGES)
         users = row["concurrency"] or (None if dynamo else row["batch_size"])
@@ -87,31 +81,13 @@ class Measured:
             batch=row["batch_size"],
             prompt_tokens=row["isl"],
             output_tokens=row["osl"],
-            image=row["image"],
-            day=(row["measured"] or "")[:_DAY] or None,
+            launch=read_launch(row["launch"]) if row["launch"] else None,
             precision=(row["precision"] or "").casefold() or None,
             devices=row["tp_size"] or 1,
             token_budget=row["max_num_batched_tokens"] or None,
             max_requests=row["max_num_seqs"] or None,
             cache=_cache_format(row["kv_cache_dtype"]),
         )
-
-    @property
-    def publisher(self) -> Publisher | None:
-        """Who published it: InferenceX by its lengths, with a day or in an image of the engine's
-        makers; else a batch.
-
-        NVIDIA's generator states the batch, deploys images of its own and has lengths of its own.
-        """
-        if (self.prompt_tokens, self.output_tokens) in RANGE_LENGTHS and (
-            self.day or self._in_makers_image
-        ):
-            return "inferencex"
-        return None if self.batch is None or self._in_makers_image else "generator"
-
-    @property
-    def _in_makers_image(self) -> bool:
-        return _plain(self.image).startswith(_MAKERS_IMAGES)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,6 +101,7 @@ class Launch:
         length_spread: as in `Users`.
         tokenise_s: the same.
         cold: the same.
+        cuts: requests are sampled by top-k or top-p, as the model's defaults ask.
         copied: every device kept attention of its own, whatever the row says.
     """
 
@@ -134,11 +111,12 @@ class Launch:
     length_spread: float = 0.0
     tokenise_s: float = TEXT_TOKEN_S
     cold: bool = False
+    cuts: bool = False
     copied: bool = False
 
     def spread(self, plan: ServingPlan) -> ServingPlan:
-        """The plan of a row as it was launched; the day's script, not the row, says that attention
-        was copied.
+        """The plan of a row as it was launched; the launch's script, not the row, says that
+        attention was copied.
         """
         worker = plan.decode.plan
         if not self.copied or plan.prefill is not None or worker.data > 1:
@@ -147,9 +125,9 @@ class Launch:
         return replace(plan, decode=replace(plan.decode, plan=copied))
 
 
-def launched(engine: Engine, row: Measured, *, model: str, device: Device) -> Launch:
-    """The launch behind a row of a table: what the row states, else what its publisher's scripts
-    set, else defaults.
+def launched(engine: Engine, row: LaunchedRow, *, model: str, device: Device) -> Launch:
+    """The launch behind a row of a table: what the row states, else what the launch that it names
+    sets, else defaults.
 
     Args:
         engine: with its defaults on the device, which stay where nothing else is known.
@@ -158,18 +136,19 @@ def launched(engine: Engine, row: Measured, *, model: str, device: Device) -> La
         device: it ran on.
 
     Raises:
-        InputError: the engine's scheduler is not known, the row leaves open how many requests it
-            took, or its run speculated.
+        InputError: the engine's scheduler is not known, or the row leaves open how many requests it
+            took.
 
     >>> from costmodel.engine_library import load_engine
     >>> from hardware_profiles.loader import load_device
     >>> h100 = load_device("h100-sxm")
-    >>> row = Measured(users=8, batch=8, prompt_tokens=2048, output_tokens=128)
-    >>> found = launched(load_engine("trtllm").on(h100), row, model="llama-3.1-8b", device=h100)
-    >>> found.engine.scheduling.token_budget
+    >>> row = LaunchedRow(users=8, batch=8, prompt_tokens=2048, output_tokens=128,
+    ...                   launch=read_launch("aiconfigurator"))
+    >>> launch = launched(load_engine("trtllm").on(h100), row, model="llama-3.1-8b", device=h100)
+    >>> launch.engine.scheduling.token_budget
     3556
     """
-    launch = _published(engine, row, model=model, device=device)
+    launch = _scripted(engine, row, model=model, device=device)
     usual = launch.engine.scheduling
     started = replace(
         usual,
@@ -181,54 +160,44 @@ def launched(engine: Engine, row: Measured, *, model: str, device: Device) -> La
     )
 
 
-def _published(engine: Engine, row: Measured, *, model: str, device: Device) -> Launch:
-    """The launch by whoever published the row, whatever limits it states."""
-    publisher = row.publisher
-    settings = publisher and habit(
-        publisher,
+def _scripted(engine: Engine, row: LaunchedRow, *, model: str, device: Device) -> Launch:
+    """The launch by the scripts that a row names, whatever limits it states."""
+    if row.launch is None:
+        return Launch(engine=engine, prompts=engine)
+    load = row.launch.load
+    launch = Launch(
+        engine=engine,
+        prompts=engine,
+        length_spread=load.length_spread,
+        tokenise_s=random_token_s(model) if load.random_ids else TEXT_TOKEN_S,
+        cold=not load.warmed,
+        cuts=load.sampling_defaults and cuts_by_default(model),
+    )
+    settings = settings_of(
+        row.launch,
         engine=engine.name,
         model=model,
         device=device.name,
         precision=row.precision,
-        day=row.day,
     )
-    if not settings:
-        return Launch(engine=engine, prompts=engine)
+    if settings is None:
+        return launch
     if row.users == settings.sends:
         rule = (
-            f"a script of that day sent {settings.sends} requests at once under a limit that the"
-            " row leaves out"
+            f"{row.launch} sends {settings.sends} requests at once under a limit that the row"
+            " leaves out"
         )
         raise InputError(rule, key="batch_size", value=row.batch)
-    if (
-        publisher == "inferencex"
-        and not row.disaggregated
-        and drafted(
-            engine=engine.name,
-            model=model,
-            device=device.name,
-            precision=row.precision,
-            image=row.image,
-            day=row.day,
-        )
-    ):
-        rule = (
-            "that image and day ran multi-token prediction alone, and how many drafts of random"
-            " text are accepted was not published"
-        )
-        raise InputError(rule, key="image", value=row.image)
     if settings.release:
         engine = engine.on(device, settings.release)
     copied = settings.copied(lengths=(row.prompt_tokens, row.output_tokens), users=row.users)
     if copied:
         row = replace(row, ranks=max(row.ranks, row.devices))
-    return Launch(
+    return replace(
+        launch,
         engine=engine if row.disaggregated else _set(engine, settings, row),
         prompts=engine,
         cache=settings.cache,
-        length_spread=RANGE_SPREAD if publisher == "inferencex" else 0.0,
-        tokenise_s=random_token_s(model) if publisher == "inferencex" else TEXT_TOKEN_S,
-        cold=publisher == "inferencex",  # its load generator sends all users at once, unwarmed
         copied=copied,
     )
 
@@ -247,8 +216,8 @@ def _plain(image: str | None) -> str:
     return (image or "").casefold().replace("#", "/")
 
 
-def _set(engine: Engine, settings: Habit, row: Measured) -> Engine:
-    """The engine with what a habit sets."""
+def _set(engine: Engine, settings: LaunchSettings, row: LaunchedRow) -> Engine:
+    """The engine with what a launch sets."""
     usual, memory = engine.scheduling, engine.memory
     batch = (row.batch or row.users) if settings.beyond_users else 0
     scripted_tokens = (
@@ -263,7 +232,7 @@ def _set(engine: Engine, settings: Habit, row: Measured) -> Engine:
             if tokens < usual.token_budget
             else usual
         )
-    if settings.publisher == "inferencex":
+    if settings.scripts == "inferencex":
         scheduler = replace(
             scheduler,
             max_requests=min(settings.max_requests or row.users, row.users),

@@ -20,7 +20,8 @@ from costmodel.passes.precision import Precision
 from hardware_profiles.errors import InputError
 from hardware_profiles.profile import Device
 from simulator.closed_loop.columns import SIDES, WIDTHS
-from simulator.closed_loop.worker_counts import Launched, published_plan
+from simulator.closed_loop.launch_settings import read_launch
+from simulator.closed_loop.worker_counts import Launched, launched_plan
 
 MODES = ("agg", "disagg")
 
@@ -33,7 +34,7 @@ def plan_of_row(
     *,
     engine: str,
 ) -> ServingPlan:
-    """The plan that a row's columns state, or that of the one published launch which they can mean.
+    """The plan that a row's columns state, or that which the launch it names has for them.
 
     Args:
         row: by column (`simulator.closed_loop.columns`).
@@ -53,7 +54,7 @@ def plan_of_row(
         return ServingPlan(decode=Workers(plan=_worker(row, "", architecture, device, precision)))
     uncounted = [f"{side}_num_workers" for side in SIDES if not row[f"{side}_num_workers"]]
     if uncounted:
-        plan = _published(row, architecture.name, device.name, engine, precision.label)
+        plan = _launched(row, architecture.name, device.name, engine, precision.label)
         if plan is None:
             raise InputError("the row does not say", key=uncounted[0])
         sides = [
@@ -75,17 +76,20 @@ def plan_of_row(
     return ServingPlan(prefill=prefill, decode=decode)
 
 
-def _published(
+def _launched(
     row: Mapping[str, Any], model: str, device: str, engine: str, weights: str
 ) -> ServingPlan | None:
-    """The plan of the published launch that a row means whose workers nobody counted."""
-    if not row["concurrency"]:
+    """The plan that the row's launch has for workers which nobody counted."""
+    if not row["concurrency"] or not row["launch"]:
+        return None
+    launch = read_launch(row["launch"])
+    if launch.scripts != "inferencex":
         return None
     widths = []
     for side in SIDES:
         tensor, _, copies, moe_tensor, moe_expert = (row[f"{side}_{name}"] or 1 for name in WIDTHS)
         widths.append(max(tensor * copies, moe_tensor * moe_expert))
-    return published_plan(
+    return launched_plan(
         Launched(
             model=model,
             device=device,
@@ -96,7 +100,7 @@ def _published(
             users=row["concurrency"],
             prefill_devices=widths[0],
             decode_devices=widths[1],
-            day=(row["measured"] or "")[:10] or None,
+            launch=launch,
         )
     )
 

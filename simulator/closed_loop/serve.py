@@ -28,7 +28,7 @@ from costmodel.method_library import load_method
 from costmodel.parallel.plan import ParallelPlan
 from costmodel.passes.deployment import Deployment
 from hardware_profiles.errors import InfeasibleError
-from simulator.closed_loop.left_out import left_out_ratio
+from simulator.closed_loop.left_out import Serving, left_out_ratio
 from simulator.closed_loop.users import Users
 from simulator.engine import simulate
 from simulator.loop.options import Scenario, SchedulerOptions
@@ -255,9 +255,9 @@ def served_interval(
     )
     scale = drawn.plain_s[:, 0] / sum(served.seconds.values())
     bounds = []
-    served_model, engine = setting.deployment.architecture, setting.engine.name
+    serving: Serving = "disaggregated" if served.result.replicas > 1 else "aggregated"
     for value, quantity in ((served.ttft_s, "ttft"), (served.tpot_s, "tpot")):
-        ratio = left_out_ratio(quantity, served_model, engine, workers=served.result.replicas)
+        ratio = left_out_ratio(quantity, setting.engine.name, serving)
         sigma = np.log1p(ratio) / _SIGMA_80
         low, high = interval(value * scale * np.exp(sigma * generator.standard_normal(draws)))
         bounds.append((float(low), float(high)))

@@ -26,10 +26,9 @@ from hardware_profiles.profile import Device
 from hardware_profiles.units import MILLI
 from simulator.closed_loop.columns import REQUIRED, read_columns
 from simulator.closed_loop.constants import Constants, with_constants
-from simulator.closed_loop.launches import Measured, launched
+from simulator.closed_loop.launches import LaunchedRow, launched
 from simulator.closed_loop.pools import Timers, plan_timer, serve_pools
 from simulator.closed_loop.row_plans import plan_of_row, users_of_row
-from simulator.closed_loop.sampling import cuts_by_default
 from simulator.closed_loop.serve import Served, serve, served_interval
 from simulator.closed_loop.users import Users
 from simulator.timing.cost_timer import CostModelTimer
@@ -213,13 +212,13 @@ def _question(row: Mapping[str, Any], constants: Constants) -> _Question:
     stated = _formats(row, architecture=architecture, device=device)
     plan = plan_of_row(row, architecture, device, stated, engine=engine.name)
     worker = plan.decode.plan
-    measured = replace(
-        Measured.of({**row, "concurrency": users_of_row(row, plan)}),
+    stated_row = replace(
+        LaunchedRow.of({**row, "concurrency": users_of_row(row, plan)}),
         devices=worker.devices,
         ranks=worker.data,
         disaggregated=plan.prefill is not None,
     )
-    launch = launched(engine, measured, model=architecture.name, device=device)
+    launch = launched(engine, stated_row, model=architecture.name, device=device)
     plan = launch.spread(plan)
     usual = "fp8" if launch.engine.kernels.fp8_cache and stated.weights == "fp8" else "bf16"
     deployment = Deployment(
@@ -227,7 +226,6 @@ def _question(row: Mapping[str, Any], constants: Constants) -> _Question:
         device=device,
         precision=replace(stated, kv=launch.cache or usual),
     )
-    cuts = measured.publisher == "generator" and cuts_by_default(architecture.name)
     kernels, overlaps = launch.engine.kernels, launch.engine.scheduling.overlapped_scheduling
     name = (architecture.name, device.name, launch.engine.name)
     return _Question(
@@ -238,15 +236,15 @@ def _question(row: Mapping[str, Any], constants: Constants) -> _Question:
             overlaps,
             kernels.cut_bytes,
             kernels.quantised_cache_ratio(device),
-            cuts,
+            launch.cuts,
         ),
-        cuts=cuts,
+        cuts=launch.cuts,
         deployment=deployment,
         engine=launch.engine,
         prompts=launch.prompts,
         plan=plan,
         users=Users(
-            users=measured.users,
+            users=stated_row.users,
             prompt_tokens=row["isl"],
             output_tokens=row["osl"],
             length_spread=launch.length_spread,

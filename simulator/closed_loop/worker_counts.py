@@ -1,7 +1,7 @@
-"""With how many workers did a publisher launch what its tables state by width alone?
+"""With how many workers does a named launch serve what a row states by width alone?
 
 Launches of InferenceX with workers for prompts, read off its configuration by day. Leaves out
-launches that speculate, and everything that habits say (`simulator.closed_loop.habits`).
+launches that speculate, and what scripts set beside (`simulator.closed_loop.launch_library`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from costmodel.parallel.pools import ServingPlan, workers_of
 from hardware_profiles.errors import InputError
+from simulator.closed_loop.launch_settings import LaunchName
 
 _FILE = Path(__file__).with_name("worker_counts.csv")
 
@@ -31,7 +32,7 @@ class Launched:
         users: requests in flight.
         prefill_devices: of one worker for prompts; 1 where tables state no width at all.
         decode_devices: of one worker that decodes; 1 where tables state no width at all.
-        day: of the measurement, ISO; None: the newest launch.
+        launch: whose scripts are meant.
     """
 
     model: str
@@ -43,7 +44,7 @@ class Launched:
     users: int
     prefill_devices: int
     decode_devices: int
-    day: str | None = None
+    launch: LaunchName
 
     def matches(self, plan: ServingPlan) -> bool:
         """Whether workers of a plan are as wide; where neither kind has a width, any plan does."""
@@ -52,7 +53,7 @@ class Launched:
         return widths in ((1, 1), (plan.prefill.plan.devices, plan.decode.plan.devices))
 
 
-def published_plan(run: Launched) -> ServingPlan | None:
+def launched_plan(run: Launched) -> ServingPlan | None:
     """The plan of the one launch that a row can mean; None where no launch fits.
 
     Args:
@@ -69,7 +70,7 @@ def published_plan(run: Launched) -> ServingPlan | None:
         and key == launch_key
         and run.users in users
         and run.matches(plan)
-        if run.day is None or since <= run.day
+        if run.launch.includes(since)
     ]
     newest = max((since for since, _ in launches), default="")
     plans = {plan for since, plan in launches if since == newest}

@@ -24,6 +24,7 @@ from simulator.loop.state import Real
 from simulator.loop.tables import Tables, draft_passes_s, iteration_s, no_tables
 from simulator.timing.draft_tables import draft_grid, draft_rows
 from simulator.timing.engine_passes import EnginePasses, planned_seconds
+from simulator.timing.sampled_rows import at_every_row, sampled_rows
 from traces.kinds.tree import Tree
 
 _ATTENTION = ("attention", "mla", "state", "context")
@@ -252,14 +253,13 @@ class CostModelTimer:
 
     def _tabulate(self, size: TableSize) -> Tables:
         setting, one, none = self.setting, np.ones(()), np.zeros(())
-        rows = _rows(size)
+        rows = self._timed_rows(size)
         prompts_alone = (
             self._whole.fidelity == "measured"
         )  # which tells apart the rows of a prompt and of decodes
         batch, new = (one, rows) if prompts_alone else (rows, one)
-        row_s = _sloped(
-            np.concatenate([[0.0], self._parts(batch, new, none, "none", prompts_alone)[2]])
-        )
+        passes_s = self._parts(batch, new, none, "none", prompts_alone)[2]
+        row_s = _sloped(np.concatenate([[0.0], at_every_row(rows, passes_s)]))
         sampled = np.arange(
             1.0, min(size.requests * size.query_tokens + size.requests, _MOST_ROWS) + 2.0
         )
@@ -313,16 +313,21 @@ class CostModelTimer:
             idle_s=self.passes.host.idle_s if self.passes is not None else 0.0,
             idle_request_s=self.passes.host.idle_request_s if self.passes is not None else 0.0,
             ranks=self._copies,
-            rank_row_s=self._rank_rows(rows.size),
+            rank_row_s=self._rank_rows(rows),
             encoder_s=self._encoder_rows(rows) if encodes else np.zeros(0),
         )
+
+    def _timed_rows(self, size: TableSize) -> Real:
+        """Rows of passes that are timed: all of a scenario's own table, some of a shared one."""
+        rows = _rows(size)
+        return rows if self.least is None else sampled_rows(rows.size)
 
     def _encoder_rows(self, rows: Real) -> Real:
         """Seconds by prompt rows of an encoder and of the keys and values made of its output,
         attention left out.
         """
         own = self._parts(np.ones(()), rows, np.zeros(()), "none", True)[2]
-        return _sloped(np.concatenate([[0.0], np.broadcast_to(own, rows.shape)]))
+        return _sloped(np.concatenate([[0.0], at_every_row(rows, own)]))
 
     @property
     def _prompt_host_s(self) -> float:
@@ -344,17 +349,16 @@ class CostModelTimer:
         """Data copies among which an iteration's requests are dealt out."""
         return 1 if self.plan is None else self.plan.data
 
-    def _rank_rows(self, most: int) -> Real:
+    def _rank_rows(self, rows: Real) -> Real:
         """Seconds of all but experts by rows of one data copy, [rows], where there are several."""
         if self._copies == 1:
             return np.zeros(2)
-        rows = np.arange(1.0, most + 1.0) * self._copies
-        seconds = self._seconds(rows, np.ones(()), np.zeros(()), "none", False)
+        seconds = self._seconds(rows * self._copies, np.ones(()), np.zeros(()), "none", False)
         own = sum(
             (seconds[name] for name in seconds if name not in (*_ATTENTION, *_HEAD, "moe")),
             start=np.zeros(()),
         )
-        return _sloped(np.concatenate([[0.0], np.broadcast_to(own, rows.shape)]))
+        return _sloped(np.concatenate([[0.0], at_every_row(rows, own)]))
 
     def _decode_grid(
         self, queries: Real, requests: Real, context: Real, row_s: Real, head_s: Real

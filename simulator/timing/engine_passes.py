@@ -23,6 +23,7 @@ from costmodel.passes.eight_bit import with_eight_bit_products
 from costmodel.passes.forward import Logits, pass_cost
 from costmodel.passes.ops import Array, Number
 from costmodel.passes.precision import Precision
+from simulator.timing.sampled_rows import at_every_row, sampled_rows
 
 _PRODUCTS = ("gemm", "moe", "elementwise")  # and the quantisation of their inputs
 _ATTENTION = (
@@ -156,7 +157,7 @@ class EnginePasses:
         costs nothing.
         """
         if heads not in self._by_size or self._by_size[heads][1].shape[1] < size:
-            rows = np.arange(1.0, size)
+            rows = sampled_rows(max(size - 1, 1))
             pass_s = self.seconds(
                 batch=rows, query_tokens=1.0, context=0.0, logits="all" if heads else "none"
             )
@@ -165,7 +166,7 @@ class EnginePasses:
             )
             table = np.zeros((len(names), size))
             for index, name in enumerate(names):
-                table[index, 1:] = pass_s[name]
+                table[index, 1:] = at_every_row(rows, pass_s[name])[: size - 1]
             self._by_size[heads] = (names, table)
         return self._by_size[heads]
 
@@ -217,4 +218,4 @@ def _between_products(deployment: Deployment) -> Deployment:
         for form in forms
     ):
         return deployment
-    return replace(deployment, precision=Precision(kv=p.kv))
+    return replace(deployment, precision=Precision(kv=p.kv), product_walk_s=0.0)

@@ -7,9 +7,9 @@ from app.answers.answer import Column, Row
 from app.answers.reproduction.reproduction import LARGE_RATIO
 from costmodel.method import Method
 from costmodel.method_library import load_method, method_names
-from costmodel.published.answer import Prediction
-from costmodel.published.predict import predictions
-from costmodel.published.reported import reported_rows
+from real_runs.published_numbers.answer import Prediction
+from real_runs.published_numbers.predict import predictions
+from real_runs.published_numbers.reported import reported_rows
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,7 +14,7 @@ from app.answers.estimates import acceptance, phases, point, uncertain_terms
 from app.answers.explanations import explanation, roofs_of
 from app.answers.feasible import Settings, require_cell, settings_of
 from app.answers.predict.rows import PredictionRow, Predictions
-from app.questions.field import inputs_of
+from app.questions.field import inputs_of, refuse
 from app.questions.predict import PredictQuestion
 from app.questions.resolve.accepted import asked_source, lengths_for, numbers_words
 from app.questions.resolve.chosen_configuration import (
@@ -81,6 +81,7 @@ def answer(question: PredictQuestion) -> Answer:
         from app.answers.predict.table import answer_table
 
         return answer_table(question)
+    refuse(question, {"launch": "goes with --table, whose rows were measured somewhere"})
     stated = question.stated_values
     batches, contexts = question.batch, question.context
     cells = cells_of(stated)

@@ -4,6 +4,7 @@ from app.answers.predict.rows import ServedRow, ServedRows
 from app.questions.field import refuse
 from app.questions.predict import PredictQuestion
 from app.questions.record_files import read_records
+from app.questions.resolve.launches import with_launches
 from simulator.closed_loop.table_rows import RowAnswer, answer_rows
 
 _ROW_OPTIONS = dict.fromkeys(
@@ -32,9 +33,10 @@ def answer_table(question: PredictQuestion) -> ServedRows:
     refuse(question, _ROW_OPTIONS)
     table = question.table
     assert table is not None
-    answered = answer_rows(read_records(table), file=str(table), seed=question.seed)
+    records = with_launches(read_records(table), question.launch, file=str(table))
+    answered = answer_rows(records, file=str(table), seed=question.seed)
     return ServedRows(
-        inputs={"table": str(table), "seed": question.seed},
+        inputs={"table": str(table), "launch": question.launch, "seed": question.seed},
         rows=[served_row(row) for row in answered],
     )
 

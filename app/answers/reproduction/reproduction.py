@@ -2,7 +2,7 @@
 why?
 
 Errors of every row, of groups of rows and of systems, with the cause of large ones and the spread
-of sources that measured the same thing. Leaves out how a row is predicted (`costmodel.published`).
+of sources that measured the same thing. Leaves out how a row is predicted (`real_runs.published_numbers`).
 """
 
 import math
@@ -25,14 +25,14 @@ from app.answers.reproduction.rows import (
 from app.questions.field import inputs_of
 from app.questions.reproduce import ReproduceQuestion
 from costmodel.method_library import load_method
-from costmodel.published.answer import Prediction
-from costmodel.published.causes import cause_of
-from costmodel.published.noise import noise_floor
-from costmodel.published.predict import predictions
-from costmodel.published.reading.names import method_of_system, system_name
-from costmodel.published.reading.table import GROUPS, PublishedRow, read_rows
-from costmodel.published.reported import reported_rows
 from hardware_profiles.errors import InputError
+from real_runs.published_numbers.answer import Prediction
+from real_runs.published_numbers.causes import cause_of
+from real_runs.published_numbers.noise import noise_floor
+from real_runs.published_numbers.predict import predictions
+from real_runs.published_numbers.reading.names import method_of_system, system_name
+from real_runs.published_numbers.reading.table import GROUPS, PublishedRow, read_rows
+from real_runs.published_numbers.reported import reported_rows
 
 LARGE_RATIO = 0.3  # of an error that needs a cause
 

@@ -1,22 +1,23 @@
-"""How far off is a model or a device that no fitted constant has seen?
+"""How far off is a model, a device or a family that no fitted constant has seen?
 
 Nearly everything in an answer comes from kernels, datasheets and engines' sources; the few
 constants that were fitted to serving runs (`simulator.closed_loop.constants`) are refitted to the
-rest of the table for every group that is left out. Leaves out mechanisms: those were found on
-published runs, and no refit can unlearn them.
+rest of the table for every group that is left out. Families (model, device, engine) are left out by
+halves. Leaves out mechanisms: those were found on published runs, and no refit can unlearn them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from app.answers.scoring.measured import measured_times, shape
+from app.answers.scoring.conformal import HALVES, half_of
+from app.answers.scoring.measured import family, measured_times, shape
 from app.answers.scoring.rows import LeftOutFamily
 from hardware_profiles.errors import InputError
 from simulator.closed_loop.fit import fit
 from simulator.closed_loop.table_rows import RowAnswer, answer_rows
 
 Record = Mapping[str, Any]
-GROUPS = ("model", "device")
+GROUPS = ("model", "device", "family")
 
 
 def held_out(
@@ -27,18 +28,18 @@ def held_out(
 
     Args:
         records: rows of tables of measured runs.
-        by: `model` (equal shapes are one) or `device`.
+        by: `model` (equal shapes are one), `device`, or `family`: one half of the families.
         file: where they come from, for messages.
-        seed: of the draws behind the intervals.
+        seed: of the draws behind the intervals, and of the halves.
         progress: takes a line as each group begins.
 
     Raises:
         InputError: one group alone, or nothing in the others to fit to.
     """
-    groups: dict[Any, list[int]] = {}
-    for index, record in enumerate(records):
-        groups.setdefault(_group(record, by), []).append(index)
-    if len(groups) < 2:
+    groups: dict[str, list[int]] = {}
+    for index, name in enumerate(_groups(records, by, seed)):
+        groups.setdefault(name, []).append(index)
+    if len(groups) < HALVES:
         raise InputError(
             f"the tables hold one {by}, so that nothing is left to fit to",
             key="--leave-out",
@@ -46,8 +47,7 @@ def held_out(
         )
     answers: dict[int, RowAnswer] = {}
     fitted = []
-    for rows in groups.values():
-        name = str(records[rows[0]].get("model_path" if by == "model" else "system"))
+    for name, rows in groups.items():
         progress(f"fitting without {name}")
         own = set(rows)
         constants = fit(
@@ -61,11 +61,23 @@ def held_out(
     return [answers[index] for index in range(len(records))], fitted
 
 
-def _group(record: Record, by: str) -> Any:
-    if by == "model":
-        name = str(record.get("model_path"))
-        return shape(name) or name
-    return str(record.get("system")).casefold()
+def _groups(records: Sequence[Record], by: str, seed: int) -> list[str]:
+    """The group of every row, by the name of the row that it begins with."""
+    if by == "family":
+        families = [family(record) for record in records]
+        half = half_of(families, seed=seed)
+        return [f"families, half {half[own] + 1}" for own in families]
+    names: dict[Any, str] = {}
+    groups = []
+    for record in records:
+        if by == "model":
+            name = str(record.get("model_path"))
+            key: Any = shape(name) or name
+        else:
+            name = str(record.get("system"))
+            key = name.casefold()
+        groups.append(names.setdefault(key, name))
+    return groups
 
 
 def _usable(records: Sequence[Record]) -> list[dict[str, Any]]:

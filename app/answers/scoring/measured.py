@@ -5,6 +5,7 @@ their answers. Leaves out files (`app.questions.record_files`) and sums over mea
 (`app.answers.scoring.summaries`).
 """
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,8 +15,9 @@ from typing import Any
 
 from costmodel.architectures.architecture import Architecture
 from costmodel.architectures.library import named_model
+from costmodel.engine_library import load_engine
 from hardware_profiles.errors import InputError, RooftreeError
-from simulator.closed_loop.left_out import class_of
+from hardware_profiles.loader import load_device
 from simulator.closed_loop.table_rows import RowAnswer
 
 Record = Mapping[str, Any]
@@ -70,6 +72,7 @@ class PublishedMeasurement:
 
     Args:
         ids: of these rows.
+        family: that they share (`family`).
         place: value by slice, such as `engine`.
         tpot: time per output token; None where it was not measured.
         ttft: time to first token; None where it was not measured.
@@ -78,6 +81,7 @@ class PublishedMeasurement:
     """
 
     ids: tuple[str, ...]
+    family: tuple[Any, str, str]
     place: Mapping[str, str]
     tpot: ComparedTime | None
     ttft: ComparedTime | None
@@ -125,7 +129,10 @@ def model_class(name: str) -> str:
     known of.
     """
     architecture = shape(name)
-    return "unknown" if architecture is None else class_of(architecture)
+    if architecture is None:
+        return "unknown"
+    latent = any(block.attention.is_mla for block, _ in architecture.blocks)
+    return "MLA" if latent else "MoE" if architecture.is_moe else "dense"
 
 
 @lru_cache(maxsize=256)
@@ -137,6 +144,22 @@ def shape(name: str) -> Architecture | None:
         return replace(named_model(name.rstrip("/")), name="")
     except RooftreeError:
         return None
+
+
+def device_name(system: str) -> str:
+    """A device as it is shipped, however a table writes it."""
+    try:
+        return load_device(system.replace("_", "-")).name
+    except InputError:
+        return system
+
+
+def family(record: Record) -> tuple[Any, str, str]:
+    """What runs of one family share: a model's shapes, a device and an engine."""
+    model, engine = str(record.get("model_path")), str(record.get("backend"))
+    with contextlib.suppress(InputError):
+        engine = load_engine(engine).name
+    return shape(model) or model, device_name(str(record.get("system"))), engine
 
 
 def measured_times(record: Record) -> dict[str, float | None]:
@@ -213,6 +236,7 @@ def _measurement(
         )
     return PublishedMeasurement(
         ids=tuple(a.id for a in answers),
+        family=family(records[0]),
         place=_place(records[first]),
         tpot=pairs["tpot"],
         ttft=pairs["ttft"],
@@ -266,10 +290,38 @@ def _place(record: Record) -> dict[str, str]:
         "precision": text(*(formats if kind != "dense" else formats[1:])),
         "users": _band(users),
         "lengths": f"{text('isl')} in, {text('osl')} out",
-        "serving": "aggregated" if text("mode") in ("not stated", "agg") else text("mode"),
+        "serving": "aggregated" if mode_of(record) == "agg" else mode_of(record),
+        "layout": layout(record),
         "version": f"{engine} {text('backend_version', 'image')}",
         "setting": f"{model}, {engine}, {device}",
     }
+
+
+def layout(record: Record) -> str:
+    """How a row spreads its model, in words such as `tp8` or `2 x dp8 ep8, 1 x tp8`."""
+    sides = ("",) if mode_of(record) == "agg" else ("prefill_", "decode_")
+    return ", ".join(_width(record, side) for side in sides)
+
+
+def mode_of(record: Record) -> str:
+    """`agg`, or how requests are split over servers."""
+    return str(record["mode"]) if _filled(record.get("mode")) else "agg"
+
+
+def _width(record: Record, side: str) -> str:
+    def number(name: str) -> int:
+        value: Any = record.get(side + name)
+        return int(float(value)) if _filled(value) else 0
+
+    widths = {
+        "tp": number("tp_size"),
+        "pp": number("pp_size"),
+        "dp": number("attention_dp_size"),
+        "ep": number("moe_ep_size"),
+    }
+    words = " ".join(f"{name}{size}" for name, size in widths.items() if size > 1) or "tp1"
+    count = number("num_workers") if side else 0
+    return f"{count} x {words}" if count > 1 else words
 
 
 def _band(users: str) -> str:

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from app.answers.scoring.measured import device_name
 from costmodel.engine_library import load_engine
 from hardware_profiles.errors import InputError
-from hardware_profiles.loader import load_device
 
 FILE = Path(__file__).with_name("published_errors.json")
 LEAST_RUNS = 20  # fewer say little of the next one
@@ -89,7 +89,7 @@ def summarised(score: Json) -> dict[str, Any]:
         score: with its `measurements`.
     """
     rows = [
-        row | {"engine": load_engine(row["engine"]).name, "device": _device(row["device"])}
+        row | {"engine": load_engine(row["engine"]).name, "device": device_name(row["device"])}
         for row in score["measurements"]
     ]
     keys = [
@@ -133,14 +133,6 @@ def sampled(rows: Sequence[Json]) -> dict[str, list[float | None]]:
         for name, row in sorted(alone.items())
         if zlib.crc32(name.encode()) % SAMPLED == 0
     }
-
-
-def _device(system: str) -> str:
-    """A device as it is shipped, however a table writes it."""
-    try:
-        return load_device(system.replace("_", "-")).name
-    except InputError:
-        return system
 
 
 def _group(engine: str, device: str, rows: Sequence[Json]) -> dict[str, Any]:

@@ -144,9 +144,9 @@ class UnusableRows(Row):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeftOutFamily(Row):
-    """A model or device that was answered with constants which never saw it."""
+    """A model, device or half of the families that constants which never saw it answered."""
 
-    left_out: Annotated[str, Column("The model or device.")]
+    left_out: Annotated[str, Column("The model, device or half of the families.")]
     rows: Annotated[int, Column("Its rows of the tables.")]
     constants: Annotated[
         Mapping[str, float],
@@ -156,9 +156,9 @@ class LeftOutFamily(Row):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FittedConstant(Row):
-    """A constant that was fitted without a model or device."""
+    """A constant that was fitted without a model, device or half of the families."""
 
-    left_out: Annotated[str, Column("The model or device.")]
+    left_out: Annotated[str, Column("The model, device or half of the families.")]
     constant: Annotated[str, Column("Its name.")]
     value: Annotated[float, Column("As fitted.")]
 
@@ -176,6 +176,7 @@ class MeasurementRow(Row):
     users: Annotated[str, Column("Users at once, by bands.")]
     lengths: Annotated[str, Column("Tokens of prompt and output.")]
     serving: Annotated[str, Column("`aggregated`, or how requests are split over servers.")]
+    layout: Annotated[str, Column("How the model is spread, by worker.")]
     version: Annotated[str, Column("Of the engine.")]
     setting: Annotated[str, Column("Model, engine and device together.")]
     reason: Annotated[str | None, Column("Why it is not answered.")]

@@ -2,17 +2,18 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from app.answers.progress import progress_line
 from app.answers.scoring.baseline import read_baseline
+from app.answers.scoring.conformal import half_of, with_conformal_intervals
 from app.answers.scoring.held_out import GROUPS, held_out
 from app.answers.scoring.measured import (
     COLUMNS,
     MARKS,
     QUANTITIES,
     PublishedMeasurement,
+    family,
     measurements,
 )
 from app.answers.scoring.mechanisms import gathered, parts
@@ -26,6 +27,7 @@ from app.answers.scoring.rows import (
 from app.answers.scoring.summaries import Predicted, beside, slices, summary
 from app.questions.field import inputs_of
 from app.questions.record_files import Records, read_records
+from app.questions.resolve.launches import with_launches
 from app.questions.score import ScoreQuestion
 from hardware_profiles.errors import InputError
 from simulator.closed_loop.table_rows import RowAnswer, answer_rows
@@ -45,13 +47,16 @@ def answer(question: ScoreQuestion) -> ScoredRuns:
     other = None if baseline is None else read_baseline(baseline)
     left_out: list[LeftOutFamily] = []
     with progress_line(question.quiet or question.json) as progress:
-        records, answers = _answered(tables, question.seed, progress)
+        records, answers = _answered(question, progress)
         if by:
-            other = _times_by_id(answers)
+            other = _times_by_id(measurements(records, answers)[0])
             answers, left_out = held_out(
                 records, by=by, file=str(tables[0]), seed=question.seed, progress=progress
             )
     measured, unusable = measurements(records, answers)
+    if by == "family":
+        half = half_of((family(record) for record in records), seed=question.seed)
+        measured = with_conformal_intervals(measured, half)
     if not measured:
         rule = next(iter(unusable), "has no rows")
         raise InputError(f"holds no measurement to score: {rule}", file=tables[0])
@@ -75,26 +80,32 @@ def answer(question: ScoreQuestion) -> ScoredRuns:
 
 
 def _answered(
-    tables: Sequence[Path], seed: int, progress: Callable[[str], None]
+    question: ScoreQuestion, progress: Callable[[str], None]
 ) -> tuple[Records, list[RowAnswer]]:
     """Rows of all tables and their answers."""
     more = (*MARKS, *(name for names in COLUMNS.values() for name in names))
     records: Records = []
     answers: list[RowAnswer] = []
-    for table in tables:
-        own = read_records(table, more=more)
+    for table in question.tables:
+        own = with_launches(read_records(table, more=more), question.launch, file=str(table))
         progress(f"answering {len(own)} rows of {table.name}")
         records += own
-        answers += answer_rows(own, file=str(table), seed=seed)
+        answers += answer_rows(own, file=str(table), seed=question.seed)
     return records, answers
 
 
-def _times_by_id(answers: Sequence[RowAnswer]) -> Predicted:
-    """Answered milliseconds by id and quantity."""
-    pairs = {a.id: {"tpot": a.tpot_ms, "ttft": a.ttft_ms} for a in answers}
-    return {
-        name: {q: v for q, v in times.items() if v is not None} for name, times in pairs.items()
-    }
+def _times_by_id(measured: Sequence[PublishedMeasurement]) -> Predicted:
+    """Answered milliseconds by id and quantity, of what was measured: a mean or a median."""
+    times: dict[str, dict[str, float]] = {}
+    for m in measured:
+        compared = {quantity: m.compared(quantity) for quantity in QUANTITIES}
+        for name in m.ids:
+            times[name] = {
+                quantity: time.predicted_ms
+                for quantity, time in compared.items()
+                if time is not None and time.predicted_ms is not None
+            }
+    return times
 
 
 def _by_count(counts: dict[str, int]) -> list[tuple[str, int]]:

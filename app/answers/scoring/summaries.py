@@ -21,6 +21,7 @@ SLICES = (
     "users",
     "lengths",
     "serving",
+    "layout",
     "version",
     "setting",
 )
@@ -129,5 +130,10 @@ def _of_other(m: PublishedMeasurement, other: Predicted) -> PublishedMeasurement
     if not any(pairs.values()):
         return None
     return PublishedMeasurement(
-        ids=m.ids, place=m.place, tpot=pairs["tpot"], ttft=pairs["ttft"], reason=None
+        ids=m.ids,
+        family=m.family,
+        place=m.place,
+        tpot=pairs["tpot"],
+        ttft=pairs["ttft"],
+        reason=None,
     )

@@ -69,6 +69,23 @@ class ExpertChoice:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ProductWalk:
+    """Products whose kernels do not split their inputs among processors.
+
+    Args:
+        devices: beginnings of the names of devices on which they run.
+        arithmetic: number format, with scales by block.
+        walk_s: seconds in which they go through a block of 128 inputs.
+        source: where the number comes from.
+    """
+
+    devices: tuple[str, ...]
+    arithmetic: str
+    walk_s: float
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Kernels:
     """What an engine runs on a device.
 
@@ -92,6 +109,7 @@ class Kernels:
             (by attention), `down` (by the activation). Scales by block are always made by a kernel
             of their own.
         products: whose 8-bit products it runs.
+        walks: products of scales by block that take the longer the more inputs they have.
         prompt_attention: whose attention over prompts it runs.
         experts: whose kernels compute routed experts; the first choice that holds counts, and
             without one the device's profile.
@@ -118,6 +136,7 @@ class Kernels:
     merges_experts: frozenset[str] = frozenset()
     quantised_inputs: frozenset[str] = frozenset()
     products: Products = "cutlass"
+    walks: tuple[ProductWalk, ...] = ()
     prompt_attention: PromptAttention = "profile"
     experts: tuple[ExpertChoice, ...] = ()
     reductions: Reductions = field(default_factory=Reductions)
@@ -145,6 +164,17 @@ class Kernels:
             if is_chosen and (choice.until is None or self.release < choice.until):
                 return expert_kernel(device, choice.kernel, form)
         return None
+
+    def product_walk_s(self, device: Device, arithmetic: str) -> float:
+        """Seconds for a block of 128 inputs of a product with scales by block; 0: not so."""
+        return next(
+            (
+                walk.walk_s
+                for walk in self.walks
+                if device.name.startswith(walk.devices) and walk.arithmetic == arithmetic
+            ),
+            0.0,
+        )
 
     def quantised_cache_ratio(self, device: Device) -> float:
         """Least time of decode attention over an 8-bit cache over that of a 16-bit one; 0: nothing
@@ -307,6 +337,9 @@ class Engine:
             norms_in_reductions=fused,
             reductions=k.reductions,
             merges_experts=model.model_type in k.merges_experts,
+            product_walk_s=0.0
+            if by_tensor
+            else k.product_walk_s(deployment.device, deployment.precision.activations),
             one_shot_rows=k.one_shot_rows
             if fused and deployment.precision.quantises and by_tensor
             else 0,

@@ -19,7 +19,7 @@ METHOD = Method(
     refine=Refine(forward="full", commit="entropy", tokens_per_pass=8.53, canvas_tokens=256),
     systems=("dParallel",),
     reproduced=(
-        "tests/costmodel/published/test_diffusion_rows.py::test_milliseconds_of_dparallels_steps",
+        "tests/real_runs/published_numbers/test_diffusion_rows.py::test_milliseconds_of_dparallels_steps",
     ),
     reported=(
         Reported(

@@ -25,7 +25,7 @@ METHOD = Method(
     },
     systems=("Speculative Decoding (Leviathan)",),
     reproduced=(
-        "tests/costmodel/published/test_shared_tables.py::test_speculative_decoding_on_t5",
+        "tests/real_runs/published_numbers/test_shared_tables.py::test_speculative_decoding_on_t5",
     ),
     reported=(
         Reported(

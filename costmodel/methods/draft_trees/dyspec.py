@@ -19,7 +19,9 @@ METHOD = Method(
     shape=Shape(kind="dynamic_tree", nodes=64, least_probability=1 / 64),
     verify=Verify(rule="without_replacement"),
     systems=("DySpec",),
-    reproduced=("tests/costmodel/published/test_shared_tables.py::test_median_errors_of_systems",),
+    reproduced=(
+        "tests/real_runs/published_numbers/test_shared_tables.py::test_median_errors_of_systems",
+    ),
     reported=(
         Reported(
             quantity="speedup",

@@ -28,7 +28,7 @@ METHOD = Method(
     verify=Verify(rule="with_replacement"),
     systems=("SpecInfer",),
     reproduced=(
-        "tests/costmodel/published/test_shared_tables.py::test_sequoias_sweep_of_chains_side_by_side",
+        "tests/real_runs/published_numbers/test_shared_tables.py::test_sequoias_sweep_of_chains_side_by_side",
     ),
     reported=(
         Reported(

@@ -19,7 +19,7 @@ METHOD = Method(
     refine=Refine(forward="block", commit="fixed_point", tokens_per_pass=2.3, canvas_tokens=16),
     systems=("CLLMs",),
     reproduced=(
-        "tests/costmodel/published/test_diffusion_rows.py::test_jacobi_and_lookahead_with_stated_tokens_per_step",
+        "tests/real_runs/published_numbers/test_diffusion_rows.py::test_jacobi_and_lookahead_with_stated_tokens_per_step",
     ),
     reported=(
         Reported(

@@ -20,7 +20,7 @@ METHOD = Method(
     shape=Shape(kind="block", nodes=64),
     refine=Refine(forward="block", commit="fixed_point", tokens_per_pass=4.0, canvas_tokens=64),
     reproduced=(
-        "tests/costmodel/published/test_diffusion_rows.py::test_jacobi_and_lookahead_with_stated_tokens_per_step",
+        "tests/real_runs/published_numbers/test_diffusion_rows.py::test_jacobi_and_lookahead_with_stated_tokens_per_step",
     ),
     reported=(
         Reported(

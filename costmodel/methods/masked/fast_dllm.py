@@ -24,7 +24,9 @@ METHOD = Method(
     ),
     batch=Batch(ragged="pad"),
     systems=("Fast-dLLM",),
-    reproduced=("tests/costmodel/published/test_diffusion_rows.py::test_fast_dllm_on_an_h100",),
+    reproduced=(
+        "tests/real_runs/published_numbers/test_diffusion_rows.py::test_fast_dllm_on_an_h100",
+    ),
     reported=(
         Reported(
             quantity="tokens_per_s",

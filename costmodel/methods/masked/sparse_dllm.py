@@ -21,7 +21,7 @@ METHOD = Method(
     ),
     systems=("Sparse-dLLM",),
     reproduced=(
-        "tests/costmodel/published/test_diffusion_rows.py::test_pruned_caches_at_one_token_a_step",
+        "tests/real_runs/published_numbers/test_diffusion_rows.py::test_pruned_caches_at_one_token_a_step",
     ),
     reported=(
         Reported(

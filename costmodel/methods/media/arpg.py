@@ -18,7 +18,7 @@ METHOD = Method(
     ),
     systems=("ARPG",),
     reproduced=(
-        "tests/costmodel/published/test_diffusion_rows.py::test_milliseconds_of_image_steps",
+        "tests/real_runs/published_numbers/test_diffusion_rows.py::test_milliseconds_of_image_steps",
     ),
     reported=(
         Reported(

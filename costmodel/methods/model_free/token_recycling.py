@@ -23,7 +23,7 @@ METHOD = Method(
     verify=Verify(rule="fixed_candidates"),
     systems=("Token Recycling",),
     reproduced=(
-        "tests/costmodel/published/test_shared_tables.py::test_token_recycling_on_two_cards",
+        "tests/real_runs/published_numbers/test_shared_tables.py::test_token_recycling_on_two_cards",
     ),
     reported=(
         Reported(

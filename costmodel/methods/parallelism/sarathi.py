@@ -17,7 +17,7 @@ METHOD = Method(
     ),
     systems=("SARATHI",),
     reproduced=(
-        "tests/costmodel/published/test_shared_tables.py::test_schedules_of_chunked_prompts",
+        "tests/real_runs/published_numbers/test_shared_tables.py::test_schedules_of_chunked_prompts",
     ),
     reported=(
         Reported(

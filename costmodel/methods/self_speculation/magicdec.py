@@ -22,7 +22,9 @@ METHOD = Method(
     shape=Shape(kind="chain", nodes=3),
     verify=Verify(rule="token_rejection"),
     systems=("MagicDec",),
-    reproduced=("tests/costmodel/published/test_shared_tables.py::test_median_errors_of_systems",),
+    reproduced=(
+        "tests/real_runs/published_numbers/test_shared_tables.py::test_median_errors_of_systems",
+    ),
     reported=(
         Reported(
             quantity="speedup",

@@ -26,7 +26,7 @@ METHOD = Method(
     verify=Verify(rule="token_rejection"),
     systems=("TriForce",),
     reproduced=(
-        "tests/costmodel/published/test_shared_tables.py::test_triforce_with_its_cache_on_the_host",
+        "tests/real_runs/published_numbers/test_shared_tables.py::test_triforce_with_its_cache_on_the_host",
     ),
     reported=(
         Reported(

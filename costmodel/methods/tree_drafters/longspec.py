@@ -23,7 +23,7 @@ METHOD = Method(
     verify=Verify(rule="match"),
     systems=("LongSpec",),
     reproduced=(
-        "tests/costmodel/published/test_shared_tables.py::test_longspec_slows_down_with_the_prompt",
+        "tests/real_runs/published_numbers/test_shared_tables.py::test_longspec_slows_down_with_the_prompt",
     ),
     reported=(
         Reported(

@@ -20,7 +20,7 @@ METHOD = Method(
     verify=Verify(rule="fixed_candidates"),
     systems=("SpecVLM",),
     reproduced=(
-        "tests/costmodel/published/test_shared_tables.py::test_specvlms_order_of_models_and_texts",
+        "tests/real_runs/published_numbers/test_shared_tables.py::test_specvlms_order_of_models_and_texts",
     ),
     reported=(
         Reported(

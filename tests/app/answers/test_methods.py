@@ -10,8 +10,8 @@ import pytest
 from app.answers.methods.coverage import coverage
 from app.answers.methods.words import bibtex, changes, explained, trace_level
 from costmodel.method_library import load_method, method_names
-from costmodel.published.predict import predictions
-from costmodel.published.reported import reported_rows
+from real_runs.published_numbers.predict import predictions
+from real_runs.published_numbers.reported import reported_rows
 from tests.every import every
 
 ROOT = Path(__file__).parents[3]

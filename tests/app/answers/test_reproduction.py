@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.answers.reproduction.reproduction import percentile, reproduction
-from costmodel.published.answer import Prediction
-from costmodel.published.causes import cause_of
-from costmodel.published.reading.table import PublishedRow
+from real_runs.published_numbers.answer import Prediction
+from real_runs.published_numbers.causes import cause_of
+from real_runs.published_numbers.reading.table import PublishedRow
 
 
 def found(predicted, reason="", *, system="EAGLE-2", **changes):

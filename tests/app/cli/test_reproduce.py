@@ -6,7 +6,7 @@ import csv
 import pytest
 
 from app.answers.reproduction.reproduction import percentile
-from costmodel.published.reading.table import COLUMNS
+from real_runs.published_numbers.reading.table import COLUMNS
 
 PLAIN = {
     "system": "Vanilla (in gpt-fast)",

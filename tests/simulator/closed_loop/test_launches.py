@@ -1,5 +1,4 @@
-"""Launches behind rows of tables: batches sized by a generator, scripts of a benchmark by day, else
-defaults."""
+"""Launches behind rows of tables: what the named scripts set, what the row states, else defaults."""
 
 import pytest
 
@@ -9,21 +8,17 @@ from costmodel.parallel.pools import ServingPlan, Workers
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.loader import load_device
 from simulator.closed_loop.columns import COUNTS, TEXTS
-from simulator.closed_loop.launches import Measured, launched
+from simulator.closed_loop.launch_settings import read_launch
+from simulator.closed_loop.launches import LaunchedRow, launched
 
 H100, H200, B200 = (load_device(name) for name in ("h100-sxm", "h200-sxm", "b200-sxm"))
 ROW = {"users": 16, "prompt_tokens": 1024, "output_tokens": 1024}
-OWN = {
-    "vllm": "vllm/vllm-openai:v0.18.0",
-    "sglang": "lmsysorg/sglang:v0.5.8",
-    "tensorrt-llm": "nvcr.io#nvidia/tensorrt-llm/release:1.1.0rc2.post2",
-}
+ENGINES = ("sglang", "tensorrt-llm", "vllm")
 
 
-def launch(engine="vllm", model="llama-3.1-8b", device=H100, **changes):
-    return launched(
-        load_engine(engine).on(device), Measured(**(ROW | changes)), model=model, device=device
-    )
+def launch(engine="vllm", model="llama-3.1-8b", device=H100, named=None, **changes):
+    row = LaunchedRow(**(ROW | changes), launch=named and read_launch(named))
+    return launched(load_engine(engine).on(device), row, model=model, device=device)
 
 
 @pytest.mark.parametrize("engine", ["sglang", "tensorrt-llm", "vllm"])
@@ -34,36 +29,44 @@ def test_rows_that_say_nothing_keep_the_defaults(engine):
 
 
 @pytest.mark.parametrize("engine", ["vllm", "tensorrt-llm"])
-@pytest.mark.parametrize("image", [None, "nvcr.io/nvidia/ai-dynamo/vllm-runtime:0.8.0"])
-def test_a_stated_batch_means_batches_sized_by_the_prompt(engine, image):
-    found = launch(engine, batch=64, image=image)
-    assert found.engine.scheduling.token_budget == 64 + 1024 + 1500
-    assert found.engine.scheduling.chunked_prefill == load_engine(engine).scheduling.chunked_prefill
-    assert found.length_spread == 0.0
+def test_the_generator_sizes_batches_by_the_prompt(engine):
+    named = launch(engine, batch=64, named="aiconfigurator")
+    assert named.engine.scheduling.token_budget == 64 + 1024 + 1500
+    assert named.engine.scheduling.chunked_prefill == load_engine(engine).scheduling.chunked_prefill
+    assert (named.length_spread, named.cold, named.cuts) == (0.0, False, True)
+    assert launch(engine, batch=64).engine == load_engine(engine).on(H100)
 
 
 def test_the_generator_leaves_tensorrt_llm_less_memory():
-    assert launch("trtllm", batch=8).engine.memory.ratio == 0.8
-    assert launch("vllm", batch=8).engine.memory == load_engine("vllm").memory
+    assert launch("trtllm", batch=8, named="aiconfigurator").engine.memory.ratio == 0.8
+    vllm = launch("vllm", batch=8, named="aiconfigurator")
+    assert vllm.engine.memory == load_engine("vllm").memory
 
 
 def test_sglang_fills_its_limit_with_whole_prompts_below_a_chunk():
-    found = launch("sglang", batch=8, prompt_tokens=2048).engine.scheduling
-    assert (found.token_budget, found.chunked_prefill) == (3548, False)
-    assert launch("sglang", batch=8, prompt_tokens=8000).engine == load_engine("sglang").on(H100)
+    def named(prompt_tokens):
+        return launch("sglang", batch=8, prompt_tokens=prompt_tokens, named="aiconfigurator").engine
+
+    assert (named(2048).scheduling.token_budget, named(2048).scheduling.chunked_prefill) == (
+        3548,
+        False,
+    )
+    assert named(8000) == load_engine("sglang").on(H100)
 
 
-@pytest.mark.parametrize("engine", sorted(OWN))
-@pytest.mark.parametrize("said", ["image", "day"])
-def test_benchmark_lengths_with_a_day_or_an_own_image_vary(engine, said):
-    known = {"image": OWN[engine]} if said == "image" else {"day": "2025-10-29"}
-    found = launch(engine, batch=16, **known)
-    assert found.length_spread == 0.2
-    assert found.engine.scheduling.max_requests == 16
-    assert found.engine.scheduling.overlapped_scheduling
-    other = launch(engine, prompt_tokens=2000, image=OWN[engine], batch=16)
-    assert other.length_spread == 0.0
-    assert other.engine == load_engine(engine).on(H100)
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", ["inferencex", "inferencex-2025-10-29"])
+def test_the_benchmark_draws_lengths_and_caps_requests(engine, name):
+    named = launch(engine, batch=16, named=name)
+    assert (named.length_spread, named.cold, named.cuts) == (0.2, True, False)
+    assert named.engine.scheduling.max_requests == 16
+    assert named.engine.scheduling.overlapped_scheduling
+
+
+def test_an_engine_that_no_script_starts_is_loaded_as_the_benchmark_loads():
+    named = launch("llama.cpp", named="inferencex")
+    assert named.engine == load_engine("llama.cpp").on(H100)
+    assert (named.length_spread, named.cold) == (0.2, True)
 
 
 @pytest.mark.parametrize(
@@ -85,8 +88,7 @@ def test_benchmark_lengths_with_a_day_or_an_own_image_vary(engine, said):
 def test_settings_are_those_of_the_scripts_of_the_day(
     engine, model, device, day, tokens, ratio, cache
 ):
-    known = {"day": day} if day else {"image": OWN[load_engine(engine).name]}
-    found = launch(engine, model, device, **known)
+    found = launch(engine, model, device, named=f"inferencex-{day}" if day else "inferencex")
     assert found.engine.scheduling.token_budget == tokens
     assert found.engine.memory.ratio_of(device.memory_bytes) == pytest.approx(ratio)
     assert found.cache == cache
@@ -105,7 +107,8 @@ def test_settings_are_those_of_the_scripts_of_the_day(
 )
 def test_prompts_wait_for_company_where_the_scripts_say_so(changes, iterations, ratio):
     found = launch(
-        "trtllm", **({"model": "llama-3.1-70b", "device": H200, "day": "2026-02-01"} | changes)
+        "trtllm",
+        **({"model": "llama-3.1-70b", "device": H200, "named": "inferencex-2026-02-01"} | changes),
     )
     assert (found.engine.scheduling.wait_iterations, found.engine.scheduling.wait_ratio) == (
         iterations,
@@ -116,15 +119,15 @@ def test_prompts_wait_for_company_where_the_scripts_say_so(changes, iterations, 
 def test_sglang_on_blackwell_looks_for_requests_now_and_then():
     def iterations(users, device=B200):
         return launch(
-            "sglang", "deepseek-v3", device, users=users, image=OWN["sglang"]
+            "sglang", "deepseek-v3", device, users=users, named="inferencex"
         ).engine.scheduling
 
     assert [iterations(users).receive_iterations for users in (4, 15, 16, 64)] == [10, 10, 30, 30]
     assert iterations(64, H200).receive_iterations == 1
 
 
-@pytest.mark.parametrize("engine", sorted(OWN))
-@pytest.mark.parametrize("run", [{}, {"batch": 8}, {"day": "2025-10-29"}])
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("run", [{}, {"named": "aiconfigurator"}, {"named": "inferencex-2025-10"}])
 def test_what_a_row_states_goes_over_scripts_and_defaults(engine, run):
     stated = launch(engine, token_budget=777, max_requests=5, cache="bf16", **run)
     assert (stated.engine.scheduling.token_budget, stated.engine.scheduling.max_requests) == (
@@ -141,15 +144,16 @@ def test_what_a_row_states_goes_over_scripts_and_defaults(engine, run):
 def test_caches_are_read_as_engines_spell_them():
     row = dict.fromkeys((*COUNTS, *TEXTS)) | {"isl": 1024, "osl": 64, "concurrency": 4}
     said = {
-        name: Measured.of(row | {"kv_cache_dtype": name}).cache
+        name: LaunchedRow.of(row | {"kv_cache_dtype": name}).cache
         for name in ("auto", "fp8_e4m3", "BF16", None)
     }
     assert said == {"auto": None, "fp8_e4m3": "fp8", "BF16": "bf16", None: None}
     assert (
-        Measured.of(row | {"max_num_batched_tokens": 2048, "max_num_seqs": 3}).token_budget == 2048
+        LaunchedRow.of(row | {"max_num_batched_tokens": 2048, "max_num_seqs": 3}).token_budget
+        == 2048
     )
     with pytest.raises(UnknownNameError, match="cache format"):
-        Measured.of(row | {"kv_cache_dtype": "fp3"})
+        LaunchedRow.of(row | {"kv_cache_dtype": "fp3"})
 
 
 @pytest.mark.parametrize(
@@ -157,8 +161,9 @@ def test_caches_are_read_as_engines_spell_them():
     [
         ({}, True),
         ({"users": 32}, False),
-        ({"day": "2025-11-03"}, False),
-        ({"day": None, "image": OWN["tensorrt-llm"]}, False),
+        ({"named": "inferencex-2025-11-03"}, False),
+        ({"named": "inferencex"}, False),
+        ({"named": None}, False),
         ({"prompt_tokens": 1024}, False),
         ({"prompt_tokens": 1024, "users": 128}, True),
         ({"device": B200, "precision": "fp4"}, True),
@@ -170,7 +175,7 @@ def test_scripts_of_a_day_copied_attention_although_rows_do_not_say_so(changes, 
     row = {
         "model": "deepseek-v3",
         "device": H200,
-        "day": "2025-11-02",
+        "named": "inferencex-2025-11-02",
         "prompt_tokens": 8192,
         "users": 64,
     }
@@ -184,31 +189,35 @@ def test_scripts_of_a_day_copied_attention_although_rows_do_not_say_so(changes, 
 
 
 def test_a_day_before_the_first_script_takes_that_one():
-    assert launch(model="gpt-oss-120b", device=B200, day="2024-01-01").cache is None
+    early = "inferencex-2025-01-01"
+    assert launch(model="gpt-oss-120b", device=B200, named=early).cache is None
 
 
 def test_a_load_that_hid_how_many_ran_is_refused():
     run = {"model": "gpt-oss-120b", "batch": 512, "users": 512}
     with pytest.raises(InputError, match="512 requests at once"):
-        launch(**run, day="2025-12-05")
+        launch(**run, named="inferencex-2025-12-05")
     for other in (
-        {"day": "2025-12-09"},
-        {"day": "2025-11-02"},
-        {"day": "2025-12-05", "device": H200},
+        {"named": "inferencex-2025-12-09"},
+        {"named": "inferencex-2025-11-02"},
+        {"device": H200},
     ):
-        assert launch(**run, **other).length_spread == 0.2
-    assert launch(**(run | {"users": 64}), day="2025-12-05").length_spread == 0.2
+        assert launch(**({"named": "inferencex-2025-12-05"} | run | other)).length_spread == 0.2
+    assert launch(**(run | {"users": 64}), named="inferencex-2025-12-05").length_spread == 0.2
 
 
 def test_the_batch_of_one_engine_is_no_load_of_a_deployment():
     row = dict.fromkeys((*COUNTS, *TEXTS)) | {"isl": 4000, "osl": 1000, "batch_size": 24}
-    assert Measured.of(row).users == 24
-    assert Measured.of(row | {"measured": "2025-10-29T00:00:00.000Z"}).day == "2025-10-29"
+    assert LaunchedRow.of(row).users == 24
+    assert (
+        str(LaunchedRow.of(row | {"launch": "inferencex-2025-10"}).launch) == "inferencex-2025-10"
+    )
+    assert LaunchedRow.of(row | {"measured": "2025-10-29T00:00:00.000Z"}) == LaunchedRow.of(row)
     dynamo = row | {"image": "nvcr.io/nvidia/ai-dynamo/vllm-runtime:0.8.0"}
-    assert Measured.of(dynamo | {"concurrency": 48}).users == 48
+    assert LaunchedRow.of(dynamo | {"concurrency": 48}).users == 48
     for unsaid in (dynamo, row | {"batch_size": None}):
         with pytest.raises(InputError, match="concurrency"):
-            Measured.of(unsaid)
+            LaunchedRow.of(unsaid)
 
 
 def test_prompts_of_several_ranks_wait_for_each_other_where_the_scripts_balance_them():
@@ -216,7 +225,7 @@ def test_prompts_of_several_ranks_wait_for_each_other_where_the_scripts_balance_
         "engine": "trtllm",
         "model": "deepseek-r1",
         "device": H200,
-        "image": OWN["tensorrt-llm"],
+        "named": "inferencex",
         "users": 64,
     }
     one, ranks = (launch(**run, ranks=count).engine.scheduling for count in (1, 8))

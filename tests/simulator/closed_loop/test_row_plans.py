@@ -9,8 +9,9 @@ from costmodel.passes.precision import Precision
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 from simulator.closed_loop.columns import read_columns
+from simulator.closed_loop.launch_settings import LaunchName
 from simulator.closed_loop.row_plans import plan_of_row, users_of_row
-from simulator.closed_loop.worker_counts import Launched, _launches, published_plan
+from simulator.closed_loop.worker_counts import Launched, _launches, launched_plan
 
 FP8 = Precision(weights="fp8", activations="fp8")
 TWO_KINDS = {
@@ -75,7 +76,7 @@ UNCOUNTED = {
     "mode": "disagg",
     "isl": 8192,
     "osl": 1024,
-    "measured": "2026-02-12T17:33:21Z",
+    "launch": "inferencex-2026-02-12",
     "prefill_tp_size": 8,
     "prefill_moe_ep_size": 8,
     "decode_tp_size": 8,
@@ -91,7 +92,7 @@ def test_workers_that_nobody_counted_are_those_of_the_published_launch():
         "nccl",
         "vllm",
     )  # as of counted workers
-    _, later = plan_of(**UNCOUNTED | {"measured": "2026-03-24"}, concurrency=1)
+    _, later = plan_of(**UNCOUNTED | {"launch": "inferencex-2026-03-24"}, concurrency=1)
     assert (str(later.prefill), str(later.decode)) == (
         "1xtp8",
         "1xtp8",
@@ -106,7 +107,9 @@ def test_workers_that_nobody_counted_are_those_of_the_published_launch():
         ({"concurrency": 128}, " or "),
         ({"concurrency": 1, "engine": "sglang"}, "prefill_num_workers"),
         ({"concurrency": 1, "decode_tp_size": 4, "decode_moe_ep_size": 4}, "prefill_num_workers"),
-        ({"concurrency": 1, "measured": "2025-01-01"}, "prefill_num"),
+        ({"concurrency": 1, "launch": "inferencex-2025-01-01"}, "prefill_num"),
+        ({"concurrency": 1, "launch": "aiconfigurator"}, "prefill_num_workers"),
+        ({"concurrency": 1, "launch": None}, "prefill_num_workers"),
     ],
 )
 def test_a_row_that_no_launch_or_several_fit_is_refused(changes, said):
@@ -164,11 +167,11 @@ def test_every_published_launch_can_be_found_by_what_tables_state_of_it():
             prompt_tokens=lengths[0],
             output_tokens=lengths[1],
             users=min(users),
-            day=since,
+            launch=LaunchName(scripts="inferencex", day=since),
             **widths,
         )
         try:
-            assert published_plan(run) is not None
+            assert launched_plan(run) is not None
         except InputError as several:
             assert str(plan.decode) in str(several)
         assert load_device(device).name == device and load_engine(engine).name == engine

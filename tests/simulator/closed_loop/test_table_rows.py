@@ -9,6 +9,7 @@ import pytest
 from costmodel.architectures.library import load_model
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
+from real_runs.published_runs.stated_launches import with_stated_launches
 from simulator.closed_loop import table_rows
 from simulator.closed_loop.table_rows import RowAnswer, _formats, answer_rows
 
@@ -78,13 +79,14 @@ def test_what_a_table_leaves_open_has_defaults():
 
 def test_how_the_engine_was_launched_shows():
     long = {"isl": 1024, "osl": 64, "concurrency": 16}
-    default, sized = one(**long), one(**long, batch_size=16)  # batches of 8 prompts, or of 2
+    default = one(**long)  # batches of 8 prompts, or of 2
+    sized = one(**long, batch_size=16, launch="aiconfigurator")
     assert sized.ttft_ms < 0.8 * default.ttft_ms
     old, new = (one(**long, backend_version=version) for version in ("0.12.0", "0.18.0"))
     assert new == default
     assert old.ttft_ms < new.ttft_ms
     run = {"isl": 1024, "osl": 1024, "concurrency": 16}
-    assert one(**run, image="vllm/vllm-openai:v0.18.0").ttft_ms < 0.7 * one(**run).ttft_ms
+    assert one(**run, launch="inferencex-2026-03").ttft_ms < 0.7 * one(**run).ttft_ms
     tagged, stated = (
         one(**run, **more)
         for more in (
@@ -93,6 +95,16 @@ def test_how_the_engine_was_launched_shows():
         )
     )
     assert tagged == stated
+
+
+def test_neither_a_day_nor_an_image_changes_what_is_predicted():
+    """Only a launch that is named may: whoever published a row is not guessed."""
+    run = {"isl": 1024, "osl": 1024, "concurrency": 8, "backend_version": "0.18.0"}
+    plain = one(**run)
+    assert one(**run, measured="2026-03-27") == plain
+    assert one(**run, image="vllm/vllm-openai:v0.18.0", batch_size=8) == plain
+    assert one(**run, launch="inferencex") != plain
+    assert "unknown launch" in one(**run, launch="somebody").reason
 
 
 def test_numbers_may_come_as_text():
@@ -219,6 +231,7 @@ def test_measured_serving_runs(reference_data, table, answered, most, held, ever
         for row in pq.read_table(reference_data / "serving" / f"{table}.parquet").to_pylist()
         if row["mode"] == "agg"
     ][::every]
+    rows = with_stated_launches(rows, file=table)
     pairs = [
         (r, a) for r, a in zip(rows, answer_rows(rows, file=table), strict=True) if a.reason is None
     ]

@@ -116,8 +116,8 @@ def _row(group: PublishedErrors) -> Row:
 @lru_cache(maxsize=1)
 def _catalogue() -> DeferredAnswer:
     """Published numbers of the catalogue's methods, predicted by the present cost model."""
-    from costmodel.published.predict import predictions
-    from costmodel.published.reported import reported_rows
+    from real_runs.published_numbers.predict import predictions
+    from real_runs.published_numbers.reported import reported_rows
 
     table = reported_rows([])
     answer = reproduction([("", prediction) for prediction in predictions(table, table=table)], {})

@@ -12,6 +12,7 @@ from app.answers.scoring.summaries import SLICES, beside
 def measurement(index, predicted, measured, shares, **place):
     return PublishedMeasurement(
         ids=(str(index),),
+        family=("a model", "h100-sxm", "vllm"),
         place=dict.fromkeys(SLICES, "same") | place,
         reason=None,
         ttft=None,

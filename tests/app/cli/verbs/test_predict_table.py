@@ -163,3 +163,25 @@ def test_answers_become_json_rows():
             "reason": "no",
         }
     ]
+
+
+def test_a_launch_is_of_rows_that_name_none(rooftree, write):
+    row = ROWS[0] | {"isl": 1024, "osl": 1024, "batch_size": 4, "backend_version": "0.18.0"}
+    plain, named = row, row | {"id": "named", "launch": "inferencex"}
+    both = write([plain | {"launch": ""}, named])
+
+    def times(*options, table=both):
+        rows = json.loads(rooftree("predict", "--table", table, *options, "--json").out)["rows"]
+        return [row["ttft_ms"] for row in rows]
+
+    own, by_name = times()
+    assert times("--launch", "inferencex") == [by_name, by_name]
+    assert times("--launch", "none") == [own, by_name] != [by_name, own]
+    assert times("--launch", "as-published")[0] == times("--launch", "aiconfigurator")[0]
+
+
+def test_a_launch_that_no_benchmark_has_or_without_a_table_is_refused(rooftree, write):
+    ended = rooftree("predict", "--table", write(ROWS), "--launch", "inferencex-last-week")
+    assert ended.code == 2 and "--launch: unknown launch" in ended.err
+    ended = rooftree("predict", "--model", "llama-3.1-8b", "--launch", "inferencex")
+    assert ended.code == 2 and "--launch: goes with --table" in ended.err

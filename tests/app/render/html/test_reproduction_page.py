@@ -10,9 +10,9 @@ pytest.importorskip("plotly")
 
 from app.answers.reproduction.reproduction import reproduction
 from app.render.html.reproduction_page import reproduction_page, write_plot
-from costmodel.published.answer import Prediction
-from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import InputError
+from real_runs.published_numbers.answer import Prediction
+from real_runs.published_numbers.reading.table import PublishedRow
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 
