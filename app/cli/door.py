@@ -42,6 +42,27 @@ def ask(verb: Verb, values: Mapping[str, Any], *, silent: bool = False) -> Answe
     Raises:
         InputError: a field that must be stated is not, or a file or folder that cannot be written.
     """
+    question = question_of(verb, values, silent=silent)
+    answer = answer_of(question)
+    if (plot := getattr(question, "plot", None)) is not None:
+        write_plot(answer, plot)
+    hand_over(answer, question)
+    answer.require()
+    answer.afterwards()
+    return answer
+
+
+def question_of(verb: Verb, values: Mapping[str, Any], *, silent: bool = False) -> Question:
+    """The question of a verb, before it is answered.
+
+    Args:
+        verb: as for `ask`.
+        values: as for `ask`.
+        silent: as for `ask`.
+
+    Raises:
+        InputError: as `ask`.
+    """
     wanted = fields_of(verb)
     if missing := [
         f for f in wanted if f.default is inspect.Parameter.empty and f.name not in values
@@ -58,13 +79,19 @@ def ask(verb: Verb, values: Mapping[str, Any], *, silent: bool = False) -> Answe
         _check_place(f, complete[f.name])
         if f.row.names == "models" and complete[f.name]:
             complete[f.name] = _with_family(complete[f.name], complete)
-    question = verb(**complete, stated=frozenset(values))
+    return verb(**complete, stated=frozenset(values))
+
+
+def answer_of(question: Question) -> Answer:
+    """What a verb answers, brought nowhere; a door that shows rows of its own reads it here.
+
+    Args:
+        question: of `question_of`.
+
+    Raises:
+        RooftreeError: the verb's own.
+    """
     answer: Answer = import_module(question.answered_by).answer(question)
-    if (plot := getattr(question, "plot", None)) is not None:
-        write_plot(answer, plot)
-    hand_over(answer, question)
-    answer.require()
-    answer.afterwards()
     return answer
 
 
