@@ -156,7 +156,7 @@ def _searched(
                 stop=grid.stop,
                 shapes=grid.shapes,
                 limits=grid.limits,
-                drop_unfit=question.batch == DEFAULT_BATCHES,
+                drop_unfit="batch" not in question.stated and question.batch == DEFAULT_BATCHES,
                 seed=question.seed,
                 match_rate=question.match_rate,
                 progress=progress,
