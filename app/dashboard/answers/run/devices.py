@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from app.dashboard.answer import Change, Row, setting_of
-from app.dashboard.question import read_question
+from app.dashboard.question import limits_of
 from app.dashboard.state import State, sold_devices
 from app.render.charts.charts import digits
 from costmodel.draft_shape import shape_of
@@ -29,7 +29,7 @@ def cheapest(recommendation: Recommendation, state: State) -> tuple[list[Row], s
         _priced(),
         batch=state.batch,
         context=state.context,
-        limits=read_question(state).limits,
+        limits=limits_of(state),
         setting_of=setting_of,
     )
     best = choices[0]
