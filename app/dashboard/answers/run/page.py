@@ -5,12 +5,13 @@ Leaves out why a device is fast (`answers.hardware`).
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from app.answers.cells import MarkedCell
+from app.answers.optimize.rankings import Rankings
 from app.answers.optimize.recommended import Recommended, RecommendedCells
 from app.answers.optimize.rows import CellRow, ChoiceRow, Range
 from app.dashboard.answer import Card, DeferredAnswer, PageAnswer, Row, lower
@@ -25,7 +26,6 @@ from app.dashboard.wording import as_words
 from app.questions.optimize import DEFAULT_BATCHES, OptimizeQuestion
 from app.render.charts import charts
 from app.render.html.report import across_batches, headline
-from app.render.json import jsonable
 from costmodel.answers.estimate import estimate
 from costmodel.answers.explain import explain
 from costmodel.optimizers.recommend import Recommendation
@@ -50,18 +50,17 @@ def answer_run(state: State) -> PageAnswer:
     if isinstance(here, RecommendedCells):
         return _impossible(state, asked, here.unmet)
     usual = cache(lambda: recommended(asked.changed(batch=DEFAULT_BATCHES)))
-    body = jsonable(here)
     one, written = alone(here, state)
     return PageAnswer(
-        headline=headline(body),
+        headline=headline(here),
         command=asked.line,
         engines=one,
         numbers=_numbers(here.cells[0], here.choices[0]),
-        cards=_cards(body),
+        cards=_cards(here),
         tables=[
             (
                 "Every method's best configuration here",
-                [_table_row(row) for row in (*here.choices, *here.alternatives)],
+                [_table_row(row) for row in here.ranked],
             )
         ],
         files={"rooftree-engine-files.zip": lambda: _archive(here, usual(), state)},
@@ -120,7 +119,7 @@ def _other_batches(state: State, asked: Asked, here: Sequence[MarkedCell]) -> De
     batches = ", ".join(f"{row.batch:,}" for row in everywhere.choices)
     return DeferredAnswer(
         notes=[f"The charts show the batches that hold: {batches}."] if batches else [],
-        cards=_lines(jsonable(everywhere), state.context) if batches else [],
+        cards=[] if isinstance(everywhere, RecommendedCells) else _lines(everywhere, state.context),
         tables=missed(sorted([*here, *others], key=lambda row: row.batch or 0)),
     )
 
@@ -143,7 +142,7 @@ def _rest(
     return DeferredAnswer(
         engines=engines,
         notes=[*_by_batch(here, everywhere), *written, note, why],
-        cards=_lines(jsonable(everywhere), state.context),
+        cards=_lines(everywhere, state.context),
         tables=tables,
         changes=changes,
     )
@@ -204,7 +203,7 @@ def _table_row(row: ChoiceRow) -> Row:
     }
 
 
-def _cards(mine: dict[str, Any]) -> list[Card]:
+def _cards(mine: Rankings) -> list[Card]:
     """Charts that no batch changes."""
     cards = []
     if (figure := charts.acceptance_figure(mine)) is not None:
@@ -217,8 +216,8 @@ def _cards(mine: dict[str, Any]) -> list[Card]:
                 )
             )
         )
-    if (row := charts.best_tree(mine)) is not None:
-        shape = Tree.from_json(row["tree"])
+    if (row := charts.best_tree(mine)) is not None and row.tree is not None:
+        shape = Tree.from_json(row.tree)
         cards.append(
             Card(
                 title=f"Best tree: {shape.draft_tokens} draft tokens",
@@ -229,7 +228,7 @@ def _cards(mine: dict[str, Any]) -> list[Card]:
     return cards
 
 
-def _lines(body: dict[str, Any], context: int) -> list[Card]:
+def _lines(answer: Rankings, context: int) -> list[Card]:
     """Charts over batch."""
     return [
         lower(each)
@@ -237,17 +236,17 @@ def _lines(body: dict[str, Any], context: int) -> list[Card]:
             Card(
                 title="Speedup",
                 note="Against no speculation at the same batch; bands are 80 % intervals.",
-                figure=charts.speedup_figure(body, context),
+                figure=charts.speedup_figure(answer, context),
             ),
             Card(
                 title="Throughput",
                 note="Tokens per second of the whole batch.",
-                figure=charts.throughput_figure(body, context),
+                figure=charts.throughput_figure(answer, context),
             ),
             Card(
                 title="Step time",
                 note="Of the winner at every batch, by phase.",
-                figure=charts.step_time_figure(body, context),
+                figure=charts.step_time_figure(answer, context),
             ),
         )
     ]
@@ -261,7 +260,7 @@ def _by_batch(here: Recommended, everywhere: Recommended) -> list[str]:
     schedule: Sequence[Range] = next(
         (row.schedule for row in everywhere.schedules if row.drafter == mine), []
     )
-    text = across_batches({**jsonable(everywhere), "schedule": schedule})
+    text = across_batches(replace(everywhere, schedule=schedule))
     if not text:
         return []
     differs = _differs(schedule, here.search.winners[0])
