@@ -240,6 +240,7 @@ def test_what_is_typed_wrong_is_said_and_leaves_the_question_as_it_was():
     assert is_calm(app)
     assert link(app)["acceptance"] == "0.8,0.6"
     assert any("must be rates" in each.value for each in app.caption)
+    assert app.warning and not codes(app), "no answer to what was typed before"
     control(app, "acceptance").set_value("0.8, 0.5").run()
     assert link(app)["acceptance"] == "0.8,0.5"
     assert not any("must be rates" in each.value for each in app.caption)
