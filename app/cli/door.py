@@ -5,7 +5,7 @@ Its fields become options in panels, as `--help` shows them. Leaves out what a f
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
@@ -43,6 +43,27 @@ def ask(verb: Verb, values: Mapping[str, Any], *, silent: bool = False) -> Answe
     Raises:
         InputError: a field that must be stated is not, or a file or folder that cannot be written.
     """
+    question = question_of(verb, values, silent=silent)
+    answer = answer_of(question)
+    if (plot := getattr(question, "plot", None)) is not None:
+        write_plot(answer, plot)
+    hand_over(answer, question)
+    answer.require()
+    answer.afterwards()
+    return answer
+
+
+def question_of(verb: Verb, values: Mapping[str, Any], *, silent: bool = False) -> Question:
+    """The question of a verb, before it is answered.
+
+    Args:
+        verb: as for `ask`.
+        values: as for `ask`.
+        silent: as for `ask`.
+
+    Raises:
+        InputError: as `ask`.
+    """
     wanted = fields_of(verb)
     if missing := [
         f for f in wanted if f.default is inspect.Parameter.empty and f.name not in values
@@ -59,17 +80,23 @@ def ask(verb: Verb, values: Mapping[str, Any], *, silent: bool = False) -> Answe
         _check_place(f, complete[f.name])
         if f.row.names == "models" and complete[f.name]:
             complete[f.name] = _with_family(complete[f.name], complete)
-    question = verb(**complete, stated=frozenset(values))
+    return verb(**complete, stated=frozenset(values))
+
+
+def answer_of(question: Question) -> Answer:
+    """What a verb answers, brought nowhere; a door that shows rows of its own reads it here.
+
+    Args:
+        question: of `question_of`.
+
+    Raises:
+        RooftreeError: the verb's own.
+    """
     try:
         answer: Answer = import_module(question.answered_by).answer(question)
     except InputError as error:
-        _name_file(error, [f for f in wanted if f.name in values], values)
+        _name_file(error, question)
         raise
-    if (plot := getattr(question, "plot", None)) is not None:
-        write_plot(answer, plot)
-    hand_over(answer, question)
-    answer.require()
-    answer.afterwards()
     return answer
 
 
@@ -101,12 +128,14 @@ def _write(answer: Answer, question: Any) -> None:
         write_files(answer, question.out)
 
 
-def _name_file(error: InputError, stated: Sequence[NamedField], values: Mapping[str, Any]) -> None:
+def _name_file(error: InputError, question: Question) -> None:
     """Say in the refusal of a whole file which option named it."""
-    for f in stated:
-        named = values[f.name] if isinstance(values[f.name], list) else [values[f.name]]
+    kind: Verb = type(question)
+    for f in fields_of(kind):
+        value = getattr(question, f.name)
+        named = value if isinstance(value, list) else [value]
         is_named = any(isinstance(path, Path) and str(path) == error.file for path in named)
-        if is_named and error.key is None and not f.row.argument:
+        if is_named and error.key is None and f.name in question.stated and not f.row.argument:
             error.message, error.key = f"{error.file}: {error.message}", f.option
             error.file = None
 

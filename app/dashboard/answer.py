@@ -10,13 +10,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from app.dashboard.held import shown_model
 from app.dashboard.question import scenario
 from costmodel.answers.estimate import Setting
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration
-from hardware_profiles.errors import InputError
-from traces.library import recordings, trace_name
+from traces.library import trace_name
 
 __all__ = [
     "Card",
@@ -27,11 +25,9 @@ __all__ = [
     "PageAnswer",
     "Row",
     "lower",
-    "options",
     "scenario",
     "setting_of",
     "shown_path",
-    "trace_path",
 ]
 
 LOW_PIXELS = 250
@@ -145,33 +141,6 @@ def setting_of(configuration: DecodingConfiguration) -> Setting:
         InfeasibleError: a device that cannot run the model.
     """
     return build_setting(configuration)
-
-
-def options(configuration: DecodingConfiguration) -> dict[str, object]:
-    """Options of the command line that name a scenario, without what is the default anyway."""
-    where = configuration.deployment
-    return {
-        "model": shown_model(where.model),
-        "device": where.device,
-        "engine": where.engine,
-        "dtype": where.dtype,
-        "kv-dtype": where.kv_dtype,
-        "draft-dtype": where.draft_dtype,
-        "tp": where.tensor_parallel if where.tensor_parallel > 1 else None,
-        "draft": configuration.draft_model,
-        "set": where.overrides,
-    }
-
-
-def trace_path(name: str) -> Path:
-    """The file of a shipped recording.
-
-    Raises:
-        InputError: there is none of this name.
-    """
-    if (path := recordings().get(name)) is not None:
-        return path
-    raise InputError("is no shipped recording", key="trace", value=name)
 
 
 def shown_path(path: Path) -> str:

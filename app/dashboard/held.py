@@ -15,7 +15,12 @@ from pathlib import Path
 from threading import Lock
 
 from costmodel.architectures.architecture import Architecture
-from costmodel.architectures.library import load_model, named_model
+from costmodel.architectures.library import (
+    load_model,
+    model_card,
+    model_names,
+    named_model,
+)
 from hardware_profiles.errors import InputError
 from hardware_profiles.units import MIB
 
@@ -24,6 +29,7 @@ MOST_CONFIGS = 100
 OWN = "config-"
 SHOWN = "config.json"  # what a command line says in its place
 PLACEHOLDER = "PATH_OF_THE_MODEL"
+OWN_FILE = "YOUR-FILE"  # what a command line says in place of a recording
 
 _PLACES = re.compile(r"[^\s'\"]*/config-[0-9a-f]{16}(?:/config\.json)?")
 _configs: OrderedDict[str, Path] = OrderedDict()
@@ -72,14 +78,18 @@ def is_known_model(name: str) -> bool:
     if name.startswith(OWN):
         return name in _configs
     try:
-        return bool(named_model(name).name == name)
+        return model_name(name) == name
     except InputError:
         return False
 
 
-def shown_model(place: str) -> str:
-    """A model as a command line says it, without the server's folders."""
-    return SHOWN if Path(place).name == SHOWN else place
+def as_shown(line: str) -> str:
+    """A command line with what stands for a session's recordings and for configs in place of the
+    server's files.
+    """
+    for place in list(_recordings.values()):
+        line = line.replace(str(place), OWN_FILE)
+    return _PLACES.sub(SHOWN, line)
 
 
 def without_places(text: str) -> str:
@@ -109,6 +119,27 @@ def understood(text: str) -> Architecture:
         if name[:1].isdigit() and name[-1:] in "bBmM":
             return named_model(f"dense-{name}")
         raise
+
+
+def model_name(text: str) -> str:
+    """What questions call the model that somebody typed: the name of its record, except where the
+    text is the name of another release of the same shape, whose drafters were published by that.
+
+    Example:
+        >>> model_name("meta-llama/Llama-3.1-8B-Instruct"), model_name("llama-3.3-70b")
+        ('llama-3.1-8b', 'llama-3.3-70b')
+
+    Raises:
+        UnknownNameError: as `understood`.
+    """
+    name = text.strip()
+    if name.startswith(OWN):
+        return name
+    record = understood(name).name
+    if record.casefold() in name.casefold() or record not in model_names():
+        return record
+    others = (alias.casefold() for alias in model_card(record).aliases)
+    return name if name.casefold() in others else record
 
 
 def hold_config(content: bytes) -> str:

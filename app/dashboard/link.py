@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from app.dashboard.held import is_known_model
 from app.dashboard.state import State, address, from_query
 from costmodel.architectures.library import load_model, model_names
 from hardware_profiles.errors import InputError
@@ -40,7 +41,7 @@ def state_of(chosen: DecodingConfiguration) -> State:
     if chosen.tree is not None:
         shape = {"page": "tree", "tree_nodes": chosen.draft_tokens, "depth": chosen.tree.depth}
     query = {
-        "model": load_model(where.model).name,
+        "model": where.model if is_known_model(where.model) else load_model(where.model).name,
         "device": where.device,
         "engine": where.engine,
         "dtype": where.dtype,

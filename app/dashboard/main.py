@@ -17,7 +17,7 @@ from app.dashboard.answer import Change, EngineStart, PageAnswer
 from app.dashboard.answers.validation.badge import MORE, badge_link, badge_words
 from app.dashboard.code_block import code_block
 from app.dashboard.controls.bar import ask_questions
-from app.dashboard.controls.widgets import moved, set_widgets
+from app.dashboard.controls.widgets import moved, rejected, set_widgets
 from app.dashboard.pages import ASKED_BY_BUTTON, answered, answering, completed
 from app.dashboard.state import PAGES, State, address, from_query, to_query, with_values
 from app.dashboard.uploads.session import uploaded
@@ -48,6 +48,10 @@ def page() -> None:
         st.warning(f"Left out of the link: {plain(message)}")
     if more := len(wrong[MOST_MESSAGES:]):
         st.warning(f"Left out of the link: {more:,} more parts")
+    if refusals := rejected():  # the answer would be that of what was typed before
+        for message in refusals:
+            st.warning(plain(message))
+        return
     answer = _guarded(lambda: _answer(state))
     if answer is not None:
         _show(answer, state)

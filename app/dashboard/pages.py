@@ -12,7 +12,7 @@ from importlib import import_module
 from threading import RLock
 
 from app.dashboard.answer import DeferredAnswer, PageAnswer
-from app.dashboard.state import State, with_values
+from app.dashboard.state import FACTORS, State, with_values
 
 CACHED_ANSWERS = 512
 _turns = tuple(RLock() for _ in range(64))
@@ -23,6 +23,7 @@ FOLDERS = frozenset(
 _WHERE = (
     "model",
     "device",
+    *FACTORS,
     "engine",
     "dtype",
     "kv_dtype",

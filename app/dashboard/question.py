@@ -4,12 +4,12 @@ The same on every page, and in the words of the command line: `drafter_options` 
 and `--trace` would say. Leaves out the widgets (`controls`) and what is answered (`answers`).
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
+from app.dashboard.asking import Value
 from app.dashboard.held import model_place, recording_place
 from app.dashboard.state import State, against_of, milliseconds, overrides, rate_of, with_values
 from costmodel.answers.workload import Limits
@@ -27,56 +27,45 @@ from traces.replay.bootstrap import RequestDraws, request_draws
 
 PLAIN = "plain-decoding"
 UNNAMED = "speculative-decoding"  # of a recording that names no method
-OWN_FILE = "YOUR-FILE"
 DRAFTED = ("method", "known_by", "acceptance", "trace", "upload", "draft", "against")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PageQuestion:
-    """What the bar asks.
+def limits_of(state: State) -> Limits:
+    """The latency limits of a state."""
+    return Limits(ttft_s=milliseconds(state.slo_ttft), tpot_s=milliseconds(state.slo_tpot))
 
-    Args:
-        configuration: deployment and draft model by name; of plain decoding, as every drafter
-            competes with it.
-        drafters: what competes, the reader's own first; at least one.
-        limits: latency limits.
-        batch: requests.
-        context: cached tokens per request.
+
+def where_asked(state: State) -> dict[str, Value]:
+    """What every verb that costs anything is asked of a state, by field: the model and what it runs
+    on, changes of the device among them.
     """
-
-    configuration: DecodingConfiguration
-    drafters: tuple[Source, ...]
-    limits: Limits
-    batch: int
-    context: int
-
-
-def read_question(state: State) -> PageQuestion:
-    """The question of a state.
-
-    Raises:
-        InputError: a drafter that cannot be, or a recording of a session that is not there.
-    """
-    return PageQuestion(
-        configuration=DecodingConfiguration(
-            method=PLAIN,
-            draft_model=state.draft or None,
-            deployment=deployment(state, changed=True),
-        ),
-        drafters=drafters(state),
-        limits=Limits(ttft_s=milliseconds(state.slo_ttft), tpot_s=milliseconds(state.slo_tpot)),
-        batch=state.batch,
-        context=state.context,
-    )
+    where = deployment(state)
+    return {
+        "model": where.model,
+        "device": where.device,
+        "engine": where.engine,
+        "dtype": where.dtype,
+        "kv_dtype": where.kv_dtype,
+        "draft_dtype": where.draft_dtype,
+        "tp": where.tensor_parallel if where.tensor_parallel > 1 else None,
+        "overrides": where.overrides,
+    }
 
 
-def deployment(state: State, *, changed: bool = False) -> DeploymentNames:
-    """Where the model runs.
+def drafters_asked(state: State) -> dict[str, Value]:
+    """What `optimize` is asked of the drafters that compete, by field."""
+    needed = not state.method or load_method(state.method).needs_draft_model
+    return {"draft": state.draft if needed else None, **drafter_options(state)}
 
-    Args:
-        state: of any page.
-        changed: with the state's factors on the device.
-    """
+
+def drafter_asked(state: State) -> dict[str, Value]:
+    """What verbs that take one drafter are asked of the first, by field."""
+    draft = state.draft and scenario(state).draft_model  # which is refused where none is used
+    return {"draft": draft, **drafter_options(state, alone=True)}
+
+
+def deployment(state: State) -> DeploymentNames:
+    """Where the model runs, with the state's factors on the device."""
     return DeploymentNames(
         model=model_place(state.model),
         device=state.device,
@@ -85,7 +74,7 @@ def deployment(state: State, *, changed: bool = False) -> DeploymentNames:
         kv_dtype=state.kv_dtype or None,
         draft_dtype=state.draft_dtype or None,
         tensor_parallel=state.tp,
-        overrides=overrides(state) if changed else (),
+        overrides=overrides(state),
     )
 
 
@@ -93,7 +82,7 @@ def drafters(state: State) -> tuple[Source, ...]:
     """The drafters that compete, the reader's own first.
 
     Raises:
-        InputError: as `read_question`.
+        InputError: a drafter that cannot be, or a recording of a session that is not there.
     """
     drafted = with_values(State(), {name: getattr(state, name) for name in ("model", *DRAFTED)})
     sources = _compared(drafted) if drafted.upload else _cached(drafted)
@@ -120,27 +109,17 @@ def has_recordings(state: State) -> bool:
     return any(source.positions is not None for source in drafters(state))
 
 
-def own_drafter(state: State, *, held: bool = False) -> str:
-    """The reader's drafter as `--drafter` takes it; empty where none is named.
-
-    Args:
-        state: of any page.
-        held: with the place where the server keeps a recording of the session.
-    """
+def own_drafter(state: State) -> str:
+    """The reader's drafter as `--drafter` takes it; empty where none is named."""
     if not state.method:
         return ""
     if (path := own_recording(state)) is not None:
-        return f"{state.method}:{_recording_words(state, path, held)}"
+        return f"{state.method}:{trace_name(path)}"
     source = {
         "rate": f":{rate_of(state):g}",
         "rates": f":{state.acceptance}" if state.acceptance else "",
     }
     return state.method + source.get(state.known_by, "")
-
-
-def _recording_words(state: State, path: Path, held: bool) -> str:
-    """A recording as the command line names it; one of the session has no name there."""
-    return OWN_FILE if state.upload and not held else trace_name(path)
 
 
 def own_recording(state: State) -> Path | None:
@@ -156,23 +135,20 @@ def own_recording(state: State) -> Path | None:
     return trace_file(state.trace) if state.trace else shipped_traces()[0]
 
 
-def drafter_options(
-    state: State, *, alone: bool = False, held: bool = False
-) -> dict[str, str | tuple[str, ...]]:
-    """Options of the command line that name the drafters.
+def drafter_options(state: State, *, alone: bool = False) -> dict[str, str | tuple[str, ...]]:
+    """Fields that name the drafters; a recording of the session by where the server keeps it.
 
     Args:
         state: of any page.
         alone: of the first drafter, for verbs that take one, where what is compared by default is
             spelled out.
-        held: with the place where the server keeps a recording of the session, to be read there.
     """
     rivals = [] if alone else against_of(state.against)
-    text, known_by_file = own_drafter(state, held=held), state.known_by in ("recording", "upload")
+    text, known_by_file = own_drafter(state), state.known_by in ("recording", "upload")
     if known_by_file and not state.method:
         path = own_recording(state)
         assert path is not None
-        return {"trace": _recording_words(state, path, held), "drafter": tuple(rivals)}
+        return {"trace": trace_name(path), "drafter": tuple(rivals)}
     if not text and (alone or rivals):
         defaults = [_text_of(source) for source in drafters(with_values(state, {"against": ""}))]
         return {"drafter": (*(defaults[:1] if alone else defaults), *rivals)}
@@ -186,17 +162,14 @@ def _text_of(source: Source) -> str:
     )
 
 
-def scenario(
-    state: State, *, method: str | None = None, changed: bool = False
-) -> DecodingConfiguration:
+def scenario(state: State, *, method: str | None = None) -> DecodingConfiguration:
     """The cost model's question of a state: one drafter, the first, where it runs.
 
     Args:
         state: the page's question.
         method: another method, whose draft model the state names.
-        changed: with the state's factors on the device.
     """
-    where = deployment(state, changed=changed)
+    where = deployment(state)
     if method is not None:
         needs = load_method(method).needs_draft_model
         return DecodingConfiguration(

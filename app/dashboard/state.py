@@ -17,7 +17,15 @@ from typing import Annotated, Any
 
 from app.dashboard.held import is_known_model
 from app.questions import fields as table
-from app.questions.field import Control, Field, Group, Question, fields_of, row_of
+from app.questions.field import (
+    Control,
+    Field,
+    Group,
+    Question,
+    fields_of,
+    row_of,
+    stated_words,
+)
 from costmodel.architectures.library import model_names
 from costmodel.engine_library import engine_names
 from costmodel.method_library import load_method, method_names
@@ -461,6 +469,11 @@ def _require_known(name: str, value: str) -> None:
         raise UnknownNameError(name.replace("_", " "), value, list(names), key=name)
 
 
+def as_sold(state: State) -> State:
+    """The state with the device as it is sold."""
+    return with_values(state, dict.fromkeys(FACTORS, 1.0))
+
+
 def overrides(state: State) -> tuple[str, ...]:
     """`--set` values of the device with the state's factors applied; empty where all are 1."""
     if all(getattr(state, name) == 1.0 for name in FACTORS):
@@ -500,9 +513,16 @@ def asked_line(verb: Callable[..., Question], values: Mapping[str, object]) -> s
         verb: the question that it answers.
         values: by keyword of its fields, in the order of the line; what is empty is left out.
     """
-    options = {field.keyword: field.option.removeprefix("--") for field in fields_of(verb)}
-    name = verb.__name__.removesuffix("Question").lower()
-    return command([name], {options[keyword]: value for keyword, value in values.items()})
+    named = {field.name: field for field in fields_of(verb)}
+    words = re.sub("(?<=[a-z])(?=[A-Z])", " ", verb.__name__.removesuffix("Question"))
+    arguments: list[str] = []
+    options: dict[str, object] = {}
+    for name, value in values.items():
+        if named[name].row.argument:
+            arguments += stated_words(value)
+        else:
+            options[named[name].option.removeprefix("--")] = value
+    return command([*words.lower().split(), *arguments], options)
 
 
 def with_values(state: State, values: Mapping[str, str | int | float]) -> State:

@@ -21,7 +21,6 @@ TITLES = {
     "serving": "Serving",
     "validation": "Validation",
 }
-MOST = {"draft_tokens": "Draft tokens K, at most"}  # of pages that take the best one
 KNOWN_BY = {
     "published": "a published figure",
     "rate": "one rate",

@@ -44,8 +44,8 @@ def test_a_chart_is_changed_in_place(asked):
     page.evaluate("document.querySelector('.rooftree-card .main-svg').dataset.mine = 'yes'")
     colors = "[...document.querySelector('.rooftree-card [role=img]').data[0].z.flat()].join()"
     before = page.evaluate(colors)
-    for _ in range(4):
-        slid(page, "draft_tokens", "ArrowLeft")
+    for _ in range(2):
+        slid(page, "tp")
     assert page.evaluate(colors) != before
     assert page.evaluate("document.querySelector('.rooftree-card .main-svg').dataset.mine") == "yes"
 
@@ -83,7 +83,8 @@ def test_the_configuration_is_downloaded_with_its_link_and_command(asked):
         page.get_by_role("button", name="Download configuration").click()
     body = json.loads(Path(started.value.path()).read_text())
     assert body["query"] == {"page": "map", "bandwidth_ratio": "2"}
-    assert body["command"].startswith("rooftree predict")
+    assert body["command"].startswith("rooftree optimize")
+    assert "--set device.bandwidth_bytes_per_s=" in body["command"]
     assert body["command"] in page.locator(".rooftree-code code").inner_text()
 
 
@@ -154,7 +155,7 @@ def test_back_leads_from_page_to_page_and_not_from_move_to_move(asked):
     page.go_back()
     is_at(page, "Break-even map")
     assert (where(page), query(page)) == ("map", {"model": MODEL, "batch": "8"})
-    slid(page, "draft_tokens", "ArrowLeft")
+    slid(page, "context")
     assert query(page)["batch"] == "8", "nothing but the slider that moves departs from the address"
 
 

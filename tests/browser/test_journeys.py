@@ -157,8 +157,9 @@ def test_a_model_is_typed_by_its_parameters_and_a_wrong_one_is_said(asked):
     typed(page, "model", "13b")
     assert query(page)["model"] == "dense-13b"
     typed(page, "model", "no-such-model", refused=True)
-    page.get_by_text("unknown model").wait_for()
+    page.get_by_test_id("stAlert").get_by_text("unknown model").wait_for()
     assert query(page)["model"] == "dense-13b"
+    assert page.locator("[data-part=words]").count() == 0, "no answer to what was typed before"
     typed(page, "model", "llama-3.2-1b")
     assert page.get_by_text("unknown model").count() == 0
 

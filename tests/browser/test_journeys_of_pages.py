@@ -121,7 +121,7 @@ def test_the_front_is_taken_along(asked, capsys):
         float(row["tokens/s per device"]) == pytest.approx(point["tokens_per_s"] / 2, rel=1e-3)
         for row in table
     )
-    reached(page, "draft_tokens").locator("input[type=range]").first.focus()
+    reached(page, "batch").locator("input[type=range]").first.focus()
     page.keyboard.press("ArrowLeft")
     shown.wait_for(state="hidden")
     settled(page)

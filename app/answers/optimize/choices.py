@@ -1,7 +1,6 @@
 """How does a recommendation become the rows of an answer?"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from app.answers.cells import MarkedCell
 from app.answers.drafting import drafting
@@ -38,33 +37,6 @@ from costmodel.optimizers.recommend import Recommendation
 from costmodel.optimizers.trees.trace_trie import build_trie
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ranked:
-    """What charts and the headline read of a recommendation.
-
-    Attributes:
-        choices: the fastest at every batch and context.
-        alternatives: of every other drafter the best there.
-        drafters: that competed.
-        curves: tokens per step of everything compared.
-    """
-
-    choices: Sequence[ChoiceRow]
-    alternatives: Sequence[ChoiceRow]
-    drafters: Sequence[DrafterRow]
-    curves: Sequence[Emission]
-
-
-def ranked(answer: Recommendation) -> Ranked:
-    """The choices of a recommendation, their drafters, and tokens per step."""
-    return Ranked(
-        choices=[choice(best, answer) for best, *_ in answer.optimum.ranked],
-        alternatives=[choice(o, answer) for _, *others in answer.optimum.ranked for o in others],
-        drafters=[drafter(s, name) for s, name in zip(answer.sources, answer.names, strict=True)],
-        curves=curves(answer),
-    )
 
 
 def schedule_rows(answer: Recommendation, *, source: int | None = None) -> list[ContextScheduleRow]:

@@ -11,7 +11,9 @@ from app.answers.cells import LISTED, MarkedCell, cells_of, names_of, runnable
 from app.answers.deployables import deployables, file_paths
 from app.answers.optimize.choices import (
     cell,
-    ranked,
+    choice,
+    curves,
+    drafter,
     schedule_rows,
     shared_schedules,
     topology_rows,
@@ -149,7 +151,7 @@ def _searched(
                 stop=grid.stop,
                 shapes=grid.shapes,
                 limits=grid.limits,
-                drop_unfit=question.batch == DEFAULT_BATCHES,
+                drop_unfit="batch" not in question.stated and question.batch == DEFAULT_BATCHES,
                 seed=question.seed,
                 match_rate=question.match_rate,
                 progress=progress,
@@ -276,23 +278,22 @@ def recommended(
     main = next((row for row in schedules if (row.drafter, row.context) == place), None)
     around = neighbourhoods(search.contenders, search.optimum)
     entries = deployables(search, context=first.context)
-    picked = ranked(search)
     return Recommended(
         inputs=inputs,
         cells=[
             cell(here, search, beside)
             for here, beside in zip(search.optimum.cells, around, strict=True)
         ],
-        choices=picked.choices,
-        alternatives=picked.alternatives,
+        choices=[choice(best, search) for best, *_ in search.optimum.ranked],
+        alternatives=[choice(o, search) for _, *others in search.optimum.ranked for o in others],
         schedule=main.schedule if main is not None else [],
         schedule_loss_ratio=main.schedule_loss_ratio if main is not None else 0.0,
         schedules=schedules,
         context_schedules=shared_schedules(search),
         dropped_batches=list(search.optimum.dropped_batches),
         unmet=unmet,
-        drafters=picked.drafters,
-        curves=picked.curves,
+        drafters=[drafter(s, n) for s, n in zip(search.sources, search.names, strict=True)],
+        curves=curves(search),
         by_topology=topology_rows(search),
         exports={} if folder is None else file_paths(entries, folder),
         counters=counters,

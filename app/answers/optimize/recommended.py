@@ -11,62 +11,18 @@ from app.answers.deployables import Deployable, file_lines, write_all
 from app.answers.optimize import words
 from app.answers.optimize.counted_words import counted_lines, counted_table
 from app.answers.optimize.neighbour_words import neighbour_lines, neighbour_table
-from app.answers.optimize.rows import (
-    CellRow,
-    ChoiceRow,
-    ContextScheduleRow,
-    Counters,
-    DrafterRow,
-    Emission,
-    Range,
-    SharedSchedule,
-    TopologyBestRow,
-)
+from app.answers.optimize.rankings import Background, Rankings
+from app.answers.optimize.rows import CellRow, ChoiceRow
 from app.answers.sentences import folded
 from costmodel.answers.workload import Limits
 from costmodel.optimizers.recommend import Recommendation
 
 
 @dataclass(frozen=True, kw_only=True)
-class Background:
-    """What stands behind the choices of a cell.
-
-    Attributes:
-        inputs: what was asked.
-        cells: who wins at every batch and context, and what stands beside.
-        schedule: ranges of the drafter that wins first, at the first context.
-        schedule_loss_ratio: its mean loss against the best draft length.
-        schedules: one per drafter and context.
-        context_schedules: one per drafter for all contexts, where there are several.
-        dropped_batches: those that were left out, as plain decoding does not fit there.
-        drafters: that competed.
-        curves: tokens per step of everything compared.
-        by_topology: the fastest of every topology.
-        exports: paths of files by engine.
-        counters: what an engine's counters say, where they were stated.
-    """
-
-    inputs: Mapping[str, Any]
-    cells: Sequence[CellRow]
-    schedule: Sequence[Range]
-    schedule_loss_ratio: float
-    schedules: Sequence[ContextScheduleRow]
-    context_schedules: Sequence[SharedSchedule]
-    dropped_batches: Sequence[int]
-    drafters: Sequence[DrafterRow]
-    curves: Sequence[Emission]
-    by_topology: Sequence[TopologyBestRow]
-    exports: Mapping[str, Sequence[str]]
-    counters: Counters | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recommended(Background, Answer):
+class Recommended(Rankings, Answer):
     """The answer for one model, device and engine.
 
     Attributes:
-        choices: the fastest at every batch and context.
-        alternatives: the best there of every other drafter.
         unmet: batches and contexts at which nothing is allowed.
         search: what was found.
         limits: that were asked for.
@@ -76,8 +32,6 @@ class Recommended(Background, Answer):
 
     name: ClassVar[str] = "recommendation"
     unwritten: ClassVar[tuple[str, ...]] = ("search", "limits", "entries", "folder")
-    choices: Sequence[ChoiceRow]
-    alternatives: Sequence[ChoiceRow]
     unmet: Sequence[MarkedCell]
     search: Recommendation
     limits: Limits

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
 from app.answers.answer import Answer, Column, Row, Table
+from app.answers.cells import MarkedCell, reason_lines
 from app.answers.numbers import fixed, plain
 from costmodel.optimizers.trees.certificate import Certificate
 from traces.kinds.tree import Tree
@@ -335,7 +336,8 @@ class Trees(Answer):
     Attributes:
         remark: what is assumed of the acceptance; empty: nothing.
         trees: the tree of every budget, or the trees of all its states.
-        fastest: the fastest tree at every context and batch, where a target is named.
+        fastest: the fastest tree at every context and batch, where a target is named; marked where
+            the trees do not fit.
         title: where acceptance is known from.
         folder: that the files go to; None: none are written.
     """
@@ -344,7 +346,7 @@ class Trees(Answer):
     unwritten: ClassVar[tuple[str, ...]] = ("title", "folder")
     remark: str
     trees: Sequence[BudgetTree] | Sequence[PromptedTrees]
-    fastest: Sequence[FastestTree] | None = None
+    fastest: Sequence[FastestTree | MarkedCell] | None = None
     title: str
     folder: Path | None
 
@@ -409,6 +411,7 @@ class Trees(Answer):
             )
         if self.fastest:
             yield self._fastest(self.fastest)
+            yield from reason_lines([r for r in self.fastest if isinstance(r, MarkedCell)], ())
         if self.remark:
             yield self.remark
         if self.folder is not None:
@@ -444,7 +447,7 @@ class Trees(Answer):
             ],
         )
 
-    def _fastest(self, rows: Sequence[FastestTree]) -> Table:
+    def _fastest(self, rows: Sequence[FastestTree | MarkedCell]) -> Table:
         inputs: Mapping[str, Any] = self.inputs
         return Table(
             title=(
@@ -464,10 +467,10 @@ class Trees(Answer):
                 "budget_tokens_per_s",
             ],
             spread={
-                "budget_tokens_per_s": [
-                    f"tokens/s with {tree.nodes} nodes" for tree in rows[0].budget_trees
-                ]
+                "budget_tokens_per_s": [f"tokens/s with {tree.nodes} nodes" for tree in self.trees]
             },
+            mark="nodes_by_level",
+            kind=FastestTree,
         )
 
 

@@ -2,13 +2,17 @@
 
 from collections.abc import Sequence
 
+from app.answers.cells import MarkedCell, marked
+from app.answers.feasible import require_cell
 from app.answers.trees.rows import BudgetSpeed, BudgetTree, FastestTree, TreeCertificate
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration
+from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.acceptance_vectors import AcceptanceVectors
 from costmodel.optimizers.trees.priced_tree import TreePrice, fastest_tree
 from costmodel.optimizers.trees.trace_tree import measured_vectors
 from costmodel.optimizers.trees.tree_price import tree_price
+from hardware_profiles.errors import InfeasibleError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree
 from traces.replay.walk import replay_tree
@@ -22,9 +26,9 @@ def fastest_trees(
     *,
     depth: int,
     captured_rows: Sequence[int] = (),
-) -> list[FastestTree]:
+) -> list[FastestTree | MarkedCell]:
     """The tree of most tokens per second at every context and batch, beside those that emit most
-    per step.
+    per step; a marked row where the largest of these does not fit.
 
     Args:
         configuration: target, device, engine and drafter.
@@ -45,9 +49,31 @@ def fastest_trees(
         levels = depth - 1 if acceptance.depth is None else min(depth - 1, acceptance.depth)
         vectors = measured_vectors(acceptance, levels, most)
     assert not isinstance(vectors, AcceptanceTrace)
-    rows = []
+    largest = max(trees, key=lambda row: row.nodes).tree
+    drafted = Acceptance(
+        draft_tokens=largest.draft_tokens,
+        tokens_per_step=1.0,
+        proposed_tokens=float(largest.draft_tokens),
+        tree=largest,
+    )
+    rows: list[FastestTree | MarkedCell] = []
     for context in grid[1]:
         for batch in grid[0]:
+            try:
+                require_cell(configuration, setting, drafted, batch=batch, context=context)
+            except InfeasibleError as error:
+                where = configuration.deployment
+                rows.append(
+                    MarkedCell(
+                        model=where.model,
+                        device=where.device,
+                        engine=where.engine,
+                        batch=batch,
+                        context=context,
+                        **marked(configuration, drafted, str(error), batch=batch, context=context),
+                    )
+                )
+                continue
             price = tree_price(
                 setting, batch=batch, context=context, nodes=most, captured_rows=captured_rows
             )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.answers.answer import Answer
+from app.answers.cells import MarkedCell
 from app.answers.trees.batch_splits import node_splits, read_survivals, recorded_batch
 from app.answers.trees.budgets import recorded_trees, sampling_of, state_trees, vector_trees
 from app.answers.trees.rows import BudgetTree, FastestTree, NodeSplits, PromptedTrees, Trees
@@ -124,7 +125,7 @@ def _trees(
 
 def _fastest(
     question: TreeQuestion, acceptance: _Acceptance, trees: Sequence[BudgetTree]
-) -> list[FastestTree]:
+) -> list[FastestTree | MarkedCell]:
     """The fastest trees on the device that is asked about."""
     method = acceptance.method or question.method
     return fastest_trees(

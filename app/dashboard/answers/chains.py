@@ -1,23 +1,47 @@
-"""What does every draft length of a page's drafter emit: at known rates, or replayed on its
-recording?
+"""Which draft lengths of a page's drafter are compared, and what do they emit?
 
-Leaves out trees, and what a step costs.
+Those of `optimize`, so that pages that draw many points take the same length as the page that
+answers one. Leaves out trees.
 """
 
-from app.dashboard.question import chain, drafters
-from app.dashboard.state import State
-from costmodel.laws.acceptance import Acceptance
+from functools import lru_cache
+
+from app.dashboard.question import DRAFTED, PLAIN, deployment, drafters
+from app.dashboard.state import FACTORS, State, with_values
+from costmodel.configuration import DecodingConfiguration
+from costmodel.optimizers.allowed import Contender
+from costmodel.optimizers.recommend import compare
+
+COMPARED = (
+    "model",
+    "device",
+    *FACTORS,
+    "engine",
+    "dtype",
+    "kv_dtype",
+    "draft_dtype",
+    "tp",
+    *DRAFTED,
+    "seed",
+)
 
 
-def chains_of(state: State) -> tuple[str, list[Acceptance]]:
-    """The method of the reader's drafter, and what it emits with K = 0 up to the state's draft
-    tokens.
+def chains_of(state: State) -> Contender:
+    """The reader's drafter where the state asks, with no drafting and every length.
 
     Raises:
-        InputError: a drafter without acceptance by token, or a recording of too low a level.
+        InputError: a drafter that cannot be, or options that exclude each other.
     """
-    source = drafters(state)[0]
-    lengths = range(state.draft_tokens + 1)
-    return source.method, [
-        chain(source, k, most=state.draft_tokens, seed=state.seed) for k in lengths
-    ]
+    question = with_values(State(), {name: getattr(state, name) for name in COMPARED})
+    return _chains(question) if state.upload else _cached(question)
+
+
+def _chains(state: State) -> Contender:
+    plain = DecodingConfiguration(
+        method=PLAIN, draft_model=state.draft or None, deployment=deployment(state)
+    )
+    (contender,) = compare(plain, drafters(state)[:1], tree_sizes=(), seed=state.seed).contenders
+    return contender
+
+
+_cached = lru_cache(maxsize=64)(_chains)

@@ -7,29 +7,28 @@ those that are cheapest per token are planned as `capacity` does. Leaves out cha
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import product
 from typing import Any
 
-import numpy as np
-
-from app.dashboard.answer import Card, Figure, options, setting_of
-from app.dashboard.state import State, command, milliseconds, sold_devices
+from app.answers.capacity.rows import CapacityPlans, PlanRow
+from app.answers.cells import MarkedCell
+from app.dashboard.answer import Card, Figure, setting_of
+from app.dashboard.asking import Asked
+from app.dashboard.question import drafter_asked, where_asked
+from app.dashboard.state import State, milliseconds, sold_devices
 from app.dashboard.wording import as_words, said
+from app.questions.capacity import CapacityQuestion
 from app.render.charts.charts import PALETTE, digits, framed
 from app.render.charts.labels import label_places
-from costmodel.answers.capacity import CapacityPlan, plan
 from costmodel.answers.energy import step_draw, usd_per_million
 from costmodel.answers.estimate import estimate
-from costmodel.answers.workload import Limits, load_of_means
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.layouts import (
     BATCHES,
     TENSOR,
-    Layout,
     LayoutPoint,
     every_point,
     most_per_device,
@@ -40,7 +39,6 @@ from hardware_profiles.units import MILLI
 
 Row = dict[str, Any]
 MOST_PLANNED = 8
-PLAIN = "plain-decoding"
 PLOT_PIXELS = (520.0, 220.0)  # of the chart on a narrow screen
 _DATE = re.compile(r"(?:\d{1,2} [A-Z][a-z]+ )?\b20\d\d\b", re.ASCII)
 
@@ -193,60 +191,53 @@ def planned_devices(rows: Sequence[Row], state: State) -> list[str]:
     return list(dict.fromkeys([*priced[:MOST_PLANNED], *own]))
 
 
-def plan_rows(
-    configuration: DecodingConfiguration,
-    chains: Sequence[Acceptance],
-    devices: Sequence[str],
-    state: State,
-) -> list[Row]:
-    """The cheapest plan of devices for the state's load, the cheapest first; what cannot serve it
-    last.
+def asked_plans(state: State, devices: Sequence[str]) -> Asked:
+    """What `capacity` is asked of a state: the load on some devices, over tensor groups."""
+    return Asked(
+        verb=CapacityQuestion,
+        values={
+            **where_asked(state),
+            "device": ",".join(devices),
+            "tp": ",".join(map(str, TENSOR)),
+            **drafter_asked(state),
+            "draft_tokens": str(state.draft_tokens) if state.draft_tokens else None,
+            "rate": state.rate,
+            "prompt": state.prompt_tokens,
+            "output": state.output_tokens,
+            "slo_ttft_s": state.slo_ttft,
+            "slo_tpot_s": state.slo_tpot,
+            "seed": state.seed,
+        },
+    )
+
+
+def plan_rows(asked: Asked) -> list[Row]:
+    """The cheapest plan of every device, with and without drafting and over tensor groups, the
+    cheapest first; what cannot serve the load last, with the reason.
     """
-    rows = [plan_row(name, _sold(configuration, name), chains, state) for name in devices]
+    answer = asked.answer()
+    assert isinstance(answer, CapacityPlans)
+    by_device: dict[str, list[PlanRow | MarkedCell]] = {}
+    for plan in answer.plans:
+        by_device.setdefault(plan.device, []).append(plan)
+    rows = [_plan_row(name, plans) for name, plans in by_device.items()]
     return sorted(rows, key=lambda row: (row["devices"] is None, row["$ per hour"] or 0.0))
 
 
-def plan_row(
-    title: str, configuration: DecodingConfiguration, chains: Sequence[Acceptance], state: State
-) -> Row:
-    """The cheapest plan of one device, with and without drafting and over tensor groups, or why
-    there is none.
-
-    Args:
-        title: of the device.
-        configuration: its question.
-        chains: of the drafter.
-        state: with the load and the limits.
-    """
-    load = load_of_means(
-        requests_per_s=state.rate,
-        prompt_tokens=state.prompt_tokens,
-        output_tokens=state.output_tokens,
-    )
-    slo = Limits(ttft_s=milliseconds(state.slo_ttft), tpot_s=milliseconds(state.slo_tpot))
-    plans: list[tuple[Layout, CapacityPlan]] = []
-    reasons: list[str] = []
-    for layout, a in product(map(_tensor, TENSOR), chains):
-        at = layout.on(configuration)
-        at = at if a.draft_tokens else replace(at, method=PLAIN, draft_model=None)
-        try:
-            made = plan(setting_of(at), [a], load, slo, generator=np.random.default_rng(state.seed))
-        except (InfeasibleError, InputError) as error:
-            reasons.append(as_words(said(error)))
-            continue
-        plans.append((layout, made))
-    if not plans:
+def _plan_row(device: str, plans: Sequence[PlanRow | MarkedCell]) -> Row:
+    able = [plan for plan in plans if isinstance(plan, PlanRow)]
+    if not able:
         return dict.fromkeys(PLAN_COLUMNS) | {
-            "device": title,
+            "device": device,
             "layout": "",
             "K": "",
-            "bound by": reasons[0],
+            "bound by": as_words(str(plans[0].reason)),
         }
-    layout, best = min(plans, key=lambda option: (option[1].usd_per_hour or 0.0, option[1].watts))
+    best = min(able, key=lambda plan: (plan.usd_per_hour or 0.0, plan.watts))
     return {
-        "device": title,
-        "layout": layout.name,
-        "K": best.acceptance.draft_tokens or "off",
+        "device": device,
+        "layout": f"tp {best.tp}",
+        "K": best.draft_tokens or "off",
         "devices": best.devices,
         "$ per hour": None if best.usd_per_hour is None else round(best.usd_per_hour, 2),
         "TTFT (ms)": round(best.ttft_s / MILLI, 1),
@@ -255,10 +246,6 @@ def plan_row(
         "power (W)": round(best.watts),
         "bound by": best.binds,
     }
-
-
-def _tensor(size: int) -> Layout:
-    return Layout(tensor=size)
 
 
 def _sold(configuration: DecodingConfiguration, name: str) -> DecodingConfiguration:
@@ -280,44 +267,3 @@ PLAN_COLUMNS = (
     "power (W)",
     "bound by",
 )
-
-
-def plan_command(
-    configuration: DecodingConfiguration,
-    chains: Sequence[Acceptance],
-    devices: Sequence[str],
-    state: State,
-    drafter: Mapping[str, object],
-) -> str:
-    """The command line of `plan_rows`.
-
-    Args:
-        configuration: model, engine and formats.
-        chains: of the drafter.
-        devices: that are compared.
-        state: of the page.
-        drafter: options that name the drafter.
-    """
-    lengths = ",".join(str(chain.draft_tokens) for chain in chains if chain.draft_tokens)
-    where = options(
-        replace(
-            configuration,
-            deployment=replace(configuration.deployment, tensor_parallel=1, overrides=()),
-        )
-    )
-    return command(
-        ["capacity"],
-        where
-        | {"device": ",".join(devices)}
-        | dict(drafter)
-        | {
-            "tp": ",".join(map(str, TENSOR)),
-            "draft-tokens": lengths or None,
-            "rate": f"{state.rate:g}",
-            "prompt": state.prompt_tokens,
-            "output": state.output_tokens,
-            "slo-ttft": state.slo_ttft or None,
-            "slo-tpot": state.slo_tpot or None,
-            "seed": state.seed or None,
-        },
-    )

@@ -10,28 +10,32 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
-from app.answers.explanations import explanation, roofs_of
-from app.dashboard.answer import Card, DeferredAnswer, PageAnswer, options, scenario, setting_of
+from app.answers.predict.rows import PredictionRow, Predictions
+from app.dashboard.answer import Card, DeferredAnswer, PageAnswer, scenario, setting_of
 from app.dashboard.answers.every_device import (
+    asked_plans,
     device_rows,
     limit_words,
-    plan_command,
-    plan_row,
     plan_rows,
     planned_devices,
     trade_card,
 )
-from app.dashboard.question import DRAFTED, acceptance_words, chain, drafter_options, drafters
-from app.dashboard.state import FACTORS, State, command, with_values
+from app.dashboard.asking import Asked
+from app.dashboard.question import (
+    DRAFTED,
+    acceptance_words,
+    chain,
+    drafter_asked,
+    drafters,
+    where_asked,
+)
+from app.dashboard.state import FACTORS, State, as_sold, with_values
 from app.dashboard.wording import said
+from app.questions.predict import PredictQuestion
 from app.render.charts.charts import digits
 from app.render.charts.roofline_chart import roofline_figure, step_bar_figure
 from costmodel.answers.energy import step_draw, usd_per_million
-from costmodel.answers.estimate import Setting, estimate, footprint_of
-from costmodel.answers.explain import Explanation, explain, operation_shares
-from costmodel.answers.fit import require_fit
+from costmodel.answers.estimate import estimate, footprint_of
 from costmodel.laws.acceptance import Acceptance
 from hardware_profiles.errors import InfeasibleError, InputError
 from hardware_profiles.units import GIB, MILLI
@@ -39,6 +43,8 @@ from hardware_profiles.units import GIB, MILLI
 Row = dict[str, Any]
 CONFIGURED = (
     "model",
+    "device",
+    *FACTORS,
     "engine",
     "dtype",
     "kv_dtype",
@@ -48,25 +54,17 @@ CONFIGURED = (
     "draft_tokens",
     "batch",
     "context",
+    "seed",
 )
 LOADED = (
-    "model",
-    "engine",
-    "dtype",
-    "kv_dtype",
-    "draft_dtype",
-    "tp",
-    *DRAFTED,
-    "draft_tokens",
+    *CONFIGURED,
+    "other_device",
     "rate",
     "prompt_tokens",
     "output_tokens",
     "slo_ttft",
     "slo_tpot",
-    "seed",
-    "device",
 )
-PRICED = (*CONFIGURED, "slo_tpot", "seed", "device")
 
 
 def answer_hardware(state: State) -> PageAnswer:
@@ -76,41 +74,28 @@ def answer_hardware(state: State) -> PageAnswer:
         InputError: options that exclude each other.
         InfeasibleError: the configuration does not fit the changed device.
     """
-    configuration = scenario(state, changed=True)
-    setting, a = setting_of(configuration), _acceptance(state)
-    point = _point(setting, a, state)
-    explained = explanation(_by_operation(setting, a, state))
-    as_sold = _described(replace(_everywhere_state(state), device=state.device))
-    changed = any(getattr(state, name) != 1.0 for name in FACTORS)
+    asked = asked_hardware(state)
+    answer = asked.answer()
+    assert isinstance(answer, Predictions)
+    row = _only(answer)
+    assert row.explain is not None
+    point = _point(row, state)
+    sold = as_sold(state)
+    changed = sold != state
     title = f"{state.device}, changed" if changed else state.device
     beside = [_shown(title, point)]
-    beside += (
-        [_shown(f"{state.device}, as sold", as_sold)]
-        if changed and isinstance(as_sold, dict)
-        else []
-    )
-    other = _described(replace(_everywhere_state(state), device=state.other_device))
-    beside += [_shown(state.other_device, other)]
+    if changed:
+        beside.append(_shown(f"{state.device}, as sold", _described(_configured(sold))))
+    other = _described(_configured(replace(sold, device=state.other_device)))
     return PageAnswer(
         headline=(
-            f"{title}: {digits(point['tokens_per_s'])} tokens/s at batch {state.batch:,}, "
-            f"limited by {point['limit']}"
+            f"{title}: {digits(row.tokens_per_s)} tokens/s at batch {state.batch:,}, "
+            f"limited by {row.limit}"
         ),
-        command=command(
-            ["predict"],
-            options(configuration)
-            | drafter_options(state, alone=True)
-            | {
-                "draft-tokens": state.draft_tokens,
-                "batch": state.batch,
-                "context": state.context,
-                "explain": True,
-                "seed": state.seed or None,
-            },
-        ),
+        command=asked.line,
         numbers=[
-            ("Whole batch", f"{digits(point['tokens_per_s'])} tokens/s"),
-            ("Speedup of drafting", f"{digits(point['speedup'])}×"),
+            ("Whole batch", f"{digits(row.tokens_per_s)} tokens/s"),
+            ("Speedup of drafting", f"{digits(row.speedup)}×"),
             ("Energy", f"{digits(point['joules'])} J per token"),
             ("Price", _dollars(point["usd"])),
         ],
@@ -118,16 +103,17 @@ def answer_hardware(state: State) -> PageAnswer:
             Card(
                 title="Roofline of the step",
                 note="Operations under the device's roofs; size: share of the step.",
-                figure=roofline_figure(explained, roofs_of(setting)),
+                figure=roofline_figure(row.explain, answer.roofs),
             ),
             Card(
                 title="Where the step's time goes",
                 note="By operation; colour: what bounds it.",
-                figure=step_bar_figure(explained),
+                figure=step_bar_figure(row.explain),
             ),
         ],
-        tables=[("Side by side", beside)],
+        tables=[("Side by side", [*beside, _shown(state.other_device, other)])],
         notes=[
+            row.explain["sentence"],
             (
                 f"{acceptance_words(drafters(state)[0], state.draft_tokens)} It is taken to be"
                 " alike on every device."
@@ -138,78 +124,81 @@ def answer_hardware(state: State) -> PageAnswer:
     )
 
 
-def _deferred(state: State, title: str) -> DeferredAnswer:
-    """What would move the step, every device at its best layout, and the cheapest of them for the
-    load.
+def asked_hardware(state: State) -> Asked:
+    """What `predict` is asked of a state."""
+    return Asked(
+        verb=PredictQuestion,
+        values={
+            **where_asked(state),
+            **drafter_asked(state),
+            "draft_tokens": str(state.draft_tokens),
+            "batch": str(state.batch),
+            "context": str(state.context),
+            "explain": True,
+            "seed": state.seed,
+        },
+    )
+
+
+def _only(answer: Predictions) -> PredictionRow:
+    """The one row of an answer.
+
+    Raises:
+        InfeasibleError: it is marked.
     """
-    setting, a = setting_of(scenario(state, changed=True)), _acceptance(state)
-    explained = explain(
-        setting,
-        a,
-        batch=state.batch,
-        context=state.context,
-        generator=np.random.default_rng(state.seed),
-    ).sentence
+    (row,) = answer.predictions
+    if isinstance(row, PredictionRow):
+        return row
+    raise InfeasibleError(row.reason_words)
+
+
+def _deferred(state: State, title: str) -> DeferredAnswer:
+    """Every device at its best layout, and the cheapest of them for the load."""
     compared = (
         _every_device.__wrapped__ if state.upload else _every_device
     )  # a session's recording is not kept
-    rows, plans, line = compared(_load_state(state))
+    loaded = with_values(State(), {name: getattr(state, name) for name in LOADED})
+    rows, plans, line = compared(as_sold(loaded))
     load = (
         f"{digits(state.rate)} requests/s of {state.prompt_tokens:,} + {state.output_tokens:,}"
         " tokens"
     )
-    configuration = scenario(state, changed=True)
-    changed = (
-        [plan_row(title, configuration, _chains(state), state)]
-        if configuration.deployment.overrides
-        else []
-    )
+    own = [replaced | {"device": title} for replaced in _own_plan(state)]
     return DeferredAnswer(
-        notes=[explained, *_best(rows, plans, state)],
+        notes=_best(rows, plans, state),
         cards=[trade_card(rows, state)],
         tables=[
-            (f"Devices for {load}", [*plans, *changed]),
+            (f"Devices for {load}", [*plans, *own]),
             (f"Every device at its best layout {limit_words(state)}, cheapest token first", rows),
             ("What plans the devices for the load", [{"command": line}]),
         ],
     )
 
 
-def _by_operation(setting: Setting, a: Acceptance, state: State) -> Explanation:
-    """The step by operation, without what would move it, which takes many more estimates."""
-    result = estimate(setting, a, batch=state.batch, context=state.context)
-    return Explanation(
-        step_s=float(result.step_s),
-        speedup=float(result.speedup),
-        by_roof_s={},
-        elasticities=[],
-        variance=[],
-        operations=operation_shares(
-            setting, a, result.step, batch=state.batch, context=state.context
-        ),
-        sentence="",
-    )
+def _own_plan(state: State) -> list[Row]:
+    """The plan of the state's device with its factors applied; none where they are all 1."""
+    return [] if as_sold(state) == state else plan_rows(asked_plans(state, [state.device]))
 
 
 def _acceptance(state: State) -> Acceptance:
     return chain(drafters(state)[0], state.draft_tokens, seed=state.seed)
 
 
-def _point(setting: Setting, a: Acceptance, state: State) -> Row:
-    """Speed, price and energy at the state's batch and context."""
+def _point(row: PredictionRow, state: State) -> Row:
+    """A prediction with the price and the energy of its tokens."""
+    setting, a = setting_of(scenario(state)), _acceptance(state)
     needed = footprint_of(setting, a, batch=state.batch, context=state.context)
-    require_fit(setting, needed, f"batch {state.batch}, context {state.context}")
-    result = estimate(setting, a, batch=state.batch, context=state.context)
-    rate, devices = float(result.tokens_per_s), setting.deployment.tensor_parallel
+    step = estimate(setting, a, batch=state.batch, context=state.context).step
+    rate, devices = row.tokens_per_s, setting.deployment.tensor_parallel
     price = setting.device.price_usd_per_hour
     return {
         "tokens_per_s": rate,
-        "speedup": float(result.speedup),
-        "step_s": float(result.step_s),
-        "limit": str(result.step.limit),
+        "speedup": row.speedup,
+        "step_s": row.step_s,
+        "limit": row.limit,
         "memory_bytes": float(needed.total_bytes),
         "usd": None if price is None else usd_per_million(price * devices, rate),
-        "joules": float(step_draw(setting, result.step).watts) * devices / rate,
+        "joules": float(step_draw(setting, step).watts) * devices / rate,
     }
 
 
@@ -217,21 +206,16 @@ def _point(setting: Setting, a: Acceptance, state: State) -> Row:
 def _described(state: State) -> Row | str:
     """A point of a device as it is sold, or why there is none."""
     try:
-        return _point(setting_of(scenario(state)), _acceptance(state), state)
+        answer = asked_hardware(state).changed(explain=None).answer()
+        assert isinstance(answer, Predictions)
+        return _point(_only(answer), state)
     except (InfeasibleError, InputError) as error:
         return said(error)
 
 
-def _everywhere_state(state: State) -> State:
-    """The state without what the comparison of all devices does not depend on."""
+def _configured(state: State) -> State:
+    """The state without what the speed of one device does not depend on."""
     return with_values(State(), {name: getattr(state, name) for name in CONFIGURED})
-
-
-def _load_state(state: State) -> State:
-    """The state without what the comparison of devices as they are sold does not depend on."""
-    return with_values(
-        State(), {name: getattr(state, name) for name in (*CONFIGURED, *LOADED, "other_device")}
-    )
 
 
 @lru_cache(maxsize=64)
@@ -239,26 +223,20 @@ def _every_device(state: State) -> tuple[list[Row], list[Row], str]:
     """Every device at its best layout, plans of the cheapest for the load, and the command of these
     plans.
     """
-    configuration, chains = scenario(state), _chains(state)
     compared = _best_layouts.__wrapped__ if state.upload else _best_layouts
-    rows = compared(with_values(State(), {name: getattr(state, name) for name in PRICED}))
-    devices = planned_devices(rows, state)
-    line = plan_command(configuration, chains, devices, state, drafter_options(state, alone=True))
-    return rows, plan_rows(configuration, chains, devices, state), line
+    rows = compared(replace(_configured(state), slo_tpot=state.slo_tpot))
+    asked = asked_plans(state, planned_devices(rows, state))
+    return rows, plan_rows(asked), asked.line
 
 
 @lru_cache(maxsize=64)
 def _best_layouts(state: State) -> list[Row]:
     """Every device at its best layout, of which a load changes nothing."""
-    return device_rows(scenario(state), _chains(state), state)
-
-
-def _chains(state: State) -> list[Acceptance]:
-    """No drafting, and the state's draft length."""
     source = drafters(state)[0]
-    return [
+    chains = [
         chain(source, k, most=state.draft_tokens, seed=state.seed) for k in (0, state.draft_tokens)
     ]
+    return device_rows(scenario(state), chains, state)
 
 
 def _shown(name: str, row: Row | str) -> Row:

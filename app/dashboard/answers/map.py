@@ -1,6 +1,7 @@
 """At which batches and contexts does drafting pay, and how many tokens?
 
-Every draft length up to K over a grid of batch and context, and the memory wall. Leaves out trees
+Every draft length that `optimize` compares, over a grid of batch and context, and the memory wall.
+The grid is costed at once, which no verb does in a second. Leaves out trees
 (`answers.tree`) and search over methods (`answers.run`).
 """
 
@@ -10,68 +11,65 @@ from itertools import pairwise
 
 import numpy as np
 
-from app.answers.feasible import change_words
-from app.dashboard.answer import (
-    Card,
-    DeferredAnswer,
-    Figure,
-    PageAnswer,
-    options,
-    scenario,
-    setting_of,
-)
+from app.answers.cells import MarkedCell
+from app.answers.optimize.recommended import Recommended, RecommendedCells
+from app.answers.predict.rows import PredictionRow, Predictions
+from app.dashboard.answer import Card, DeferredAnswer, Figure, PageAnswer, setting_of
 from app.dashboard.answers.chains import chains_of
-from app.dashboard.answers.unmet import MISSED, missed, nearest
+from app.dashboard.answers.unmet import MISSED, missed, nearest_words
+from app.dashboard.asking import Asked
 from app.dashboard.changes import asked_by
-from app.dashboard.question import acceptance_words, drafter_options, drafters, read_question
-from app.dashboard.state import State, command
-from app.render.charts.charts import NEUTRAL, PALETTE, digits, framed
-from costmodel.answers.estimate import (
-    Estimate,
-    Setting,
-    estimate,
-    intervals,
-    needed_bytes,
-    step_cost,
+from app.dashboard.question import (
+    acceptance_words,
+    drafter_asked,
+    drafters,
+    limits_of,
+    where_asked,
 )
+from app.dashboard.state import State
+from app.questions.optimize import OptimizeQuestion
+from app.questions.predict import PredictQuestion
+from app.render.charts.charts import NEUTRAL, PALETTE, digits, framed
+from costmodel.answers.estimate import Setting, needed_bytes, step_cost
 from costmodel.answers.fit import fits
 from costmodel.answers.steps.step import StepCost
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance, geometric
-from costmodel.optimizers.allowed import Contender, Unmet, allowed, unmet_at
-from costmodel.optimizers.drafters.sources import Source
+from costmodel.optimizers.allowed import Contender, allowed
 from costmodel.passes.ops import Array, Mask
 from hardware_profiles.units import GIB, MILLI
 
 BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 CONTEXTS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
-DRAWS = 200
 EMPTY = {True: "does not fit memory", False: "does not fit, or misses the limits"}
 
 
 def answer_map(state: State) -> PageAnswer:
-    """The map of the first drafter, and the cut through it at the state's batch and context.
+    """The map of the first drafter, around what `optimize` answers at the state's batch and
+    context.
 
     Raises:
         InputError: options that exclude each other.
     """
-    configuration, source = scenario(state), drafters(state)[0]
-    method, chains = chains_of(state)
-    setting = setting_of(configuration)
-    plain = _grid_step(configuration, 0, 0.0, 0.0)
-    results = [
-        _grid_step(configuration, a.draft_tokens, a.proposed_tokens, a.proposal_ratio)
-        for a in chains
-    ]
+    asked = asked_map(state)
+    here = asked.answer()
+    assert isinstance(here, Recommended | RecommendedCells)
+    contender = chains_of(state)
+    configuration, setting, chains = (
+        contender.configuration,
+        contender.setting,
+        contender.candidates,
+    )
+    results = [_step(contender, a) for a in chains]
+    plain = results[0]
     speedups = np.stack(
         [
             a.tokens_per_step * plain.total_s / s.total_s
             for a, s in zip(chains, results, strict=True)
         ]
     )
-    limits = read_question(state).limits
-    free = limits == Limits()
+    limits = limits_of(state)
     fit = np.stack([_grid_fits(configuration, a.draft_tokens) for a in chains])
     hold = np.stack(
         [
@@ -79,133 +77,137 @@ def answer_map(state: State) -> PageAnswer:
             for chain_step_fit in zip(chains, results, fit, strict=True)
         ]
     )
-    changed = {
-        **drafter_options(state, alone=True),
-        "context": state.context,
-        "batch": state.batch,
-        "draft-tokens": ",".join(str(a.draft_tokens) for a in chains),
-        "seed": state.seed or None,
-    }
-    cut = _cut(setting, chains, limits, state)
-    whole = [Contender(configuration=configuration, setting=setting, candidates=chains)]
-    unmet = (
-        None if cut else unmet_at(whole, limits=limits, batch=state.batch, context=state.context)
-    )
     if not hold.any():
-        return _nowhere(state, unmet, command(["predict"], options(configuration) | changed))
+        return PageAnswer(
+            headline=f"{_point_words(here, state)}; no batch and context of the map does",
+            command=asked.line,
+            deferred=lambda: _rest(here, contender, state),
+        )
     rate = np.where(hold, speedups, -np.inf)
-    best = np.where(hold.any(axis=0), rate.argmax(axis=0), -1)
-    speedup = np.take_along_axis(speedups, best.clip(0)[None], axis=0)[0]
-    speedup = np.where(best >= 0, speedup, np.nan)
-    words = _words(results, best, speedup, fit[0])
-    wall = _wall(configuration)
-    pays = best > 0
+    chosen = np.where(hold.any(axis=0), rate.argmax(axis=0), -1)
+    speedup = np.take_along_axis(speedups, chosen.clip(0)[None], axis=0)[0]
+    speedup = np.where(chosen >= 0, speedup, np.nan)
+    lengths = np.array([a.draft_tokens for a in chains])
+    best = np.where(chosen >= 0, lengths[chosen.clip(0)], -1)
+    words = _words(results, chosen, best, speedup, fit[0])
+    lines = [*_wall_line(_wall(configuration)), _mine(state)]
     sentence = (
-        f"drafting pays at {pays.sum()} of the {int((best >= 0).sum())} points that"
-        f" {'fit' if free else 'hold'}, at most {digits(float(np.nanmax(speedup)))}×"
+        f"drafting pays at {(best > 0).sum()} of the {int((best >= 0).sum())} points that"
+        f" {'hold' if limits.limited else 'fit'}, at most {digits(float(np.nanmax(speedup)))}×"
     )
     return PageAnswer(
-        headline=f"{_point_words(method, cut, state, unmet)}; {sentence}",
-        command=command(["predict"], options(configuration) | changed),
-        numbers=_at(setting, cut or [_plain(setting, state)], state, unmet),
+        headline=f"{_point_words(here, state)}; {sentence}",
+        command=asked.line,
+        numbers=_numbers(here, setting, state),
         cards=[
             Card(
                 title="Best number of draft tokens K",
-                note=f"Grey: leave drafting off. Empty: {EMPTY[free]}.",
-                figure=_length_figure(
-                    best, words, [*_wall_line(wall), _mine(state)], state.draft_tokens
-                ),
+                note=f"Grey: leave drafting off. Empty: {EMPTY[not limits.limited]}.",
+                figure=_length_figure(best, words, lines, int(lengths.max())),
             ),
             Card(
                 title="Speedup of the best K",
                 note="Blue is faster than no speculation; white is no gain.",
-                figure=_speedup_figure(speedup, words, [*_wall_line(wall), _mine(state)]),
+                figure=_speedup_figure(speedup, words, lines),
             ),
         ],
-        notes=_notes(setting, source, state.draft_tokens),
-        deferred=lambda: (
-            DeferredAnswer(cards=[_cut_card(setting, cut, state)])
-            if unmet is None
-            else _instead(state, unmet)
-        ),
+        notes=_notes(setting, state, int(best.max())),
+        deferred=lambda: _rest(here, contender, state),
     )
 
 
-def _plain(setting: Setting, state: State) -> Estimate:
-    """Plain decoding at the state's own point."""
-    return estimate(setting, geometric(0.0, 0), batch=state.batch, context=state.context)
+def asked_map(state: State) -> Asked:
+    """What `optimize` is asked of a state: the first drafter, and no trees."""
+    return Asked(
+        verb=OptimizeQuestion,
+        values={
+            **where_asked(state),
+            **drafter_asked(state),
+            "batch": str(state.batch),
+            "context": str(state.context),
+            "tree_nodes": "0",
+            "slo_tpot_s": state.slo_tpot,
+            "slo_ttft_s": state.slo_ttft,
+            "seed": state.seed,
+        },
+    )
 
 
-def _cut(
-    setting: Setting, chains: Sequence[Acceptance], limits: Limits, state: State
-) -> list[Estimate]:
-    """Every chain at the state's own point that fits there and meets the limits."""
-    b, c = np.asarray(state.batch, dtype=np.float64), np.asarray(state.context, dtype=np.float64)
-    plain = _plain(setting, state).step
-    estimates = [
-        estimate(setting, a, batch=state.batch, context=state.context, plain=plain) for a in chains
-    ]
-    return [one for one in estimates if allowed(setting, one.acceptance, one.step_s, b, c, limits)]
+def _rest(
+    here: Recommended | RecommendedCells, contender: Contender, state: State
+) -> DeferredAnswer:
+    """Every length at the state's own point, with intervals; where the point does not hold, the
+    nearest that do.
+    """
+    if isinstance(here, RecommendedCells):
+        return _instead(state, here.unmet)
+    asked = Asked(
+        verb=PredictQuestion,
+        values={
+            **where_asked(state),
+            **drafter_asked(state),
+            "batch": str(state.batch),
+            "context": str(state.context),
+            "draft_tokens": ",".join(str(a.draft_tokens) for a in contender.candidates),
+            "seed": state.seed,
+        },
+    )
+    answer = asked.answer()
+    assert isinstance(answer, Predictions)
+    rows = [row for row in answer.predictions if isinstance(row, PredictionRow)]
+    return DeferredAnswer(cards=[_cut_card(rows, state)])
 
 
 def _holds(setting: Setting, a: Acceptance, step: StepCost, fit: Mask, limits: Limits) -> Mask:
     """Where a chain fits and meets the limits, over the whole grid."""
-    if limits == Limits():
+    if not limits.limited:
         return fit
-    b, c = (
-        np.array(BATCHES, dtype=np.float64)[None, :],
-        np.array(CONTEXTS, dtype=np.float64)[:, None],
-    )
+    b, c = _grid()
     return fit & allowed(
         setting, a, np.broadcast_to(step.total_s, fit.shape), b, c, limits, fitting=True
     )
 
 
-def _nowhere(state: State, unmet: Unmet | None, line: str) -> PageAnswer:
-    """The answer where no point of the map holds."""
-    sentence = f"Batch {state.batch:,} holds" if unmet is None else _missed_words(state, unmet)
-    return PageAnswer(
-        headline=f"{sentence}; no batch and context of the map does",
-        command=line,
-        deferred=None if unmet is None else lambda: _instead(state, unmet),
-    )
-
-
-def _instead(state: State, unmet: Unmet) -> DeferredAnswer:
+def _instead(state: State, unmet: Sequence[MarkedCell]) -> DeferredAnswer:
     """The state's own point as a marked row, and the nearest questions that have an answer, each a
     press away.
     """
-    changes = nearest(state, unmet)
-    words = ", ".join(map(change_words, changes))
+    (row,) = unmet
+    words = nearest_words(row)
     return DeferredAnswer(
         notes=[
-            f"Nearest that holds: {words}." if changes else "Nothing near it that was tried holds."
+            f"Nearest that holds: {words}." if words else "Nothing near it that was tried holds."
         ],
-        tables=missed(state, [unmet]),
-        changes=asked_by(state, changes),
+        tables=missed(unmet),
+        changes=asked_by(state, row.nearest or ()),
     )
 
 
-def _missed_words(state: State, unmet: Unmet) -> str:
-    return f"Batch {state.batch:,} {MISSED[unmet.misses]} at context {state.context:,}"
-
-
-def _point_words(method: str, cut: Sequence[Estimate], state: State, unmet: Unmet | None) -> str:
+def _point_words(here: Recommended | RecommendedCells, state: State) -> str:
     """What to do with this drafter at the state's own point."""
-    where = f"batch {state.batch:,} and context {state.context:,}"
-    if unmet is not None:
-        return _missed_words(state, unmet)
-    best = _best_of(cut)
-    if not best.acceptance.draft_tokens:
-        return f"Leave {method} off at {where}"
-    return (
-        f"At {where} draft {best.acceptance.draft_tokens} with {method}:"
-        f" {digits(float(best.speedup))}×"
-    )
+    if isinstance(here, RecommendedCells):
+        return f"Batch {state.batch:,} {MISSED[here.unmet[0].misses]} at context {state.context:,}"
+    (row,) = here.choices
+    where = f"batch {row.batch:,} and context {row.context:,}"
+    if not row.draft_tokens:
+        return f"Leave {row.method} off at {where}"
+    return f"At {where} draft {row.draft_tokens} with {row.method}: {digits(row.speedup)}×"
 
 
-def _best_of(cut: Sequence[Estimate]) -> Estimate:
-    return max(cut, key=lambda one: float(one.tokens_per_s))
+def _step(contender: Contender, a: Acceptance) -> StepCost:
+    """Cost of steps over the whole grid."""
+    if a.topology in ("off", "chain") and a.lengths is None:
+        return _grid_step(
+            contender.configuration, a.draft_tokens, a.proposed_tokens, a.proposal_ratio
+        )
+    b, c = _grid()
+    return step_cost(contender.setting, a, batch=b, context=c)
+
+
+def _grid() -> tuple[Array, Array]:
+    """Batches along the columns, contexts along the rows."""
+    batches, contexts = (np.array(marks, dtype=np.float64) for marks in (BATCHES, CONTEXTS))
+    return batches[None, :], contexts[:, None]
 
 
 @lru_cache(maxsize=256)
@@ -219,10 +221,7 @@ def _grid_step(
         proposed_tokens=proposed,
         proposal_ratio=proposal_ratio,
     )
-    b, c = (
-        np.array(BATCHES, dtype=np.float64)[None, :],
-        np.array(CONTEXTS, dtype=np.float64)[:, None],
-    )
+    b, c = _grid()
     return step_cost(setting_of(configuration), a, batch=b, context=c)
 
 
@@ -258,7 +257,10 @@ def _wall(configuration: DecodingConfiguration) -> list[float | None]:
     return places
 
 
-def _words(results: Sequence[StepCost], best: Array, speedup: Array, fit: Mask) -> list[list[str]]:
+def _words(
+    results: Sequence[StepCost], chosen: Array, best: Array, speedup: Array, fit: Mask
+) -> list[list[str]]:
+    """What a cell says: of which chain is chosen there, by place and by length."""
     limits = [np.broadcast_to(r.limit, best.shape) for r in results]
     seconds = [np.broadcast_to(r.total_s, best.shape) for r in results]
     words = []
@@ -266,16 +268,16 @@ def _words(results: Sequence[StepCost], best: Array, speedup: Array, fit: Mask) 
         line = []
         for column, batch in enumerate(BATCHES):
             where = f"batch {batch:,}, context {context:,} tokens"
-            k = int(best[row, column])
+            k, place = int(best[row, column]), int(chosen[row, column])
             if k < 0:
                 missing = "misses the limits" if fit[row, column] else "does not fit memory"
                 line.append(f"{where}<br><b>{missing}</b>")
                 continue
             drafts = f"K = {k}" if k else "drafting off"
-            step = digits(float(seconds[k][row, column]) / MILLI)
+            step = digits(float(seconds[place][row, column]) / MILLI)
             line.append(
                 f"{where}<br><b>{drafts}</b>, {digits(float(speedup[row, column]))}×<br>"
-                f"step {step} ms, limited by {limits[k][row, column]}"
+                f"step {step} ms, limited by {limits[place][row, column]}"
             )
         words.append(line)
     return words
@@ -392,24 +394,13 @@ def _heat_map(data: list[Figure]) -> Figure:
     )
 
 
-def _cut_card(setting: Setting, estimates: Sequence[Estimate], state: State) -> Card:
-    values, low, high = [], [], []
-    for result in estimates:
-        spread = intervals(
-            setting,
-            result,
-            batch=state.batch,
-            generator=np.random.default_rng(state.seed),
-            draws=DRAWS,
-        ).speedup
-        values.append(float(result.speedup))
-        low.append(float(spread[0]))
-        high.append(float(spread[1]))
+def _cut_card(rows: Sequence[PredictionRow], state: State) -> Card:
+    lengths, values = [row.draft_tokens for row in rows], [row.speedup for row in rows]
     line = {
         "type": "scatter",
         "mode": "lines+markers",
         "name": "speedup",
-        "x": list(range(len(values))),
+        "x": lengths,
         "y": values,
         "line": {"color": PALETTE[0]},
         "marker": {"size": 8},
@@ -418,14 +409,14 @@ def _cut_card(setting: Setting, estimates: Sequence[Estimate], state: State) -> 
             "type": "data",
             "symmetric": False,
             "width": 4,
-            "array": [h - v for h, v in zip(high, values, strict=True)],
-            "arrayminus": [v - at for at, v in zip(low, values, strict=True)],
+            "array": [row.speedup_interval[1] - row.speedup for row in rows],
+            "arrayminus": [row.speedup - row.speedup_interval[0] for row in rows],
         },
     }
     one = {
         "type": "scatter",
         "mode": "lines",
-        "x": [0, len(values) - 1],
+        "x": [lengths[0], lengths[-1]],
         "y": [1, 1],
         "name": "no speculation",
         "line": {"color": NEUTRAL, "dash": "dash"},
@@ -439,30 +430,34 @@ def _cut_card(setting: Setting, estimates: Sequence[Estimate], state: State) -> 
     return Card(title=title, note="Bars are 80 % intervals.", figure=figure)
 
 
-def _at(
-    setting: Setting, estimates: Sequence[Estimate], state: State, unmet: Unmet | None
+def _numbers(
+    here: Recommended | RecommendedCells, setting: Setting, state: State
 ) -> list[tuple[str, str]]:
-    best = _best_of(estimates)
-    needed = float(needed_bytes(setting, best.acceptance, batch=state.batch, context=state.context))
-    memory = (
-        "Memory per device",
-        f"{needed / GIB:.1f} of {setting.device.memory_bytes / GIB:.1f} GiB",
-    )
-    where, k = f"batch {state.batch:,}, context {state.context:,}", best.acceptance.draft_tokens
-    if unmet is not None:
-        return [(f"At {where}", MISSED[unmet.misses]), memory]
+    where = f"batch {state.batch:,}, context {state.context:,}"
+    if isinstance(here, RecommendedCells):
+        return [
+            (f"At {where}", MISSED[here.unmet[0].misses]),
+            _memory(setting, geometric(0.0, 0), state),
+        ]
+    (row,) = here.choices
     return [
-        (f"Best K at {where}", str(k) if k else "off"),
-        ("Speedup", f"{digits(float(best.speedup))}×"),
-        ("Limited by", str(best.step.limit)),
-        memory,
+        (f"Best K at {where}", str(row.draft_tokens) if row.draft_tokens else "off"),
+        ("Speedup", f"{digits(row.speedup)}×"),
+        ("Limited by", row.limit),
+        _memory(setting, here.search.winners[0].acceptance, state),
     ]
 
 
-def _notes(setting: Setting, source: Source, draft_tokens: int) -> list[str]:
+def _memory(setting: Setting, a: Acceptance, state: State) -> tuple[str, str]:
+    needed = float(needed_bytes(setting, a, batch=state.batch, context=state.context))
+    there = setting.device.memory_bytes
+    return "Memory per device", f"{needed / GIB:.1f} of {there / GIB:.1f} GiB"
+
+
+def _notes(setting: Setting, state: State, draft_tokens: int) -> list[str]:
     notes = [
         f"Memory counts as {setting.engine.name} divides it; the wall is that of plain decoding.",
-        acceptance_words(source, draft_tokens),
+        acceptance_words(drafters(state)[0], draft_tokens),
     ]
     if not setting.device.calibrated:
         notes.append(

@@ -6,18 +6,20 @@ Leaves out prompts and arrivals (`answers.serving`).
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
-from app.dashboard.answer import Card, PageAnswer, Row, options, scenario, setting_of
+from app.answers.predict.rows import PredictionRow, Predictions
+from app.dashboard.answer import Card, PageAnswer, Row
 from app.dashboard.answers.chains import chains_of
-from app.dashboard.question import acceptance_words, drafter_options, drafters
-from app.dashboard.state import State, command, milliseconds
+from app.dashboard.asking import Asked
+from app.dashboard.question import acceptance_words, drafter_asked, drafters, where_asked
+from app.dashboard.state import State, milliseconds
+from app.questions.predict import PredictQuestion
 from app.render.charts.charts import digits
 from app.render.charts.pareto_figure import pareto_figure, point_words
 from costmodel.answers.energy import usd_per_million
-from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.layouts import (
     BATCHES,
     Layout,
@@ -29,7 +31,6 @@ from costmodel.optimizers.layouts import (
 from hardware_profiles.errors import InfeasibleError
 from hardware_profiles.units import MILLI
 
-MOST_ROWS = 14
 LARGE_BATCHES = (1536, 2048, 3072, 4096, 6144, 8192)  # of layouts with many copies
 
 
@@ -40,25 +41,28 @@ def answer_pareto(state: State) -> PageAnswer:
         InputError: options that exclude each other, or a recording of too low a level.
         InfeasibleError: no layout holds one request.
     """
-    configuration, (_, chains) = scenario(state), chains_of(state)
+    contender = chains_of(state)
     batches = sorted({*BATCHES, *LARGE_BATCHES, state.batch})
-    points, left_out = every_point(configuration, chains, context=state.context, batches=batches)
+    chains = [a for a in contender.candidates if a.topology in ("off", "chain")]
+    points, left_out = every_point(
+        contender.configuration, chains, context=state.context, batches=batches
+    )
     if not points:
         reason = "one request fits no layout that was tried"
         raise InfeasibleError(f"{reason}: {_names(left_out)}", key="model", value=state.model)
+    asked = asked_pareto(state)
     front, own = front_of(points), _own(points, state)
     limit = milliseconds(state.slo_tpot)
     least = None if limit is None else 1.0 / limit
     pace = least or (own.user_tokens_per_s if own is not None else 0.0)
     best = most_per_device(points, pace)
-    price = setting_of(
-        replace(configuration, deployment=replace(configuration.deployment, tensor_parallel=1))
-    ).device.price_usd_per_hour
-    as_command = _commands(state, configuration)
-    figure = pareto_figure(points, front, own, least_user_tokens_per_s=least, command=as_command)
+    own, best = (point and predicted(asked, point) for point in (own, best))
+    price = contender.setting.device.price_usd_per_hour
+    line = cache(lambda point: asked_at(asked, point).line)
+    figure = pareto_figure(points, front, own, least_user_tokens_per_s=least, command=line)
     return PageAnswer(
         headline=_headline(state, own, best, least),
-        command=as_command(own or best or front[0]),
+        command=line(own or best or front[0]),
         numbers=_numbers(own or best, best, price),
         cards=[
             Card(
@@ -74,11 +78,54 @@ def answer_pareto(state: State) -> PageAnswer:
         tables=[
             (
                 "On the front, fastest for a user first",
-                [_row(p, price, as_command(p)) for p in _spread(front)],
+                [_row(p, price, line(p)) for p in front],
             )
         ],
         files={"pareto.csv": lambda: _table(points, set(front), price)},
-        notes=_notes(state, left_out),
+        notes=_notes(state, chains[-1].draft_tokens, left_out),
+    )
+
+
+def asked_pareto(state: State) -> Asked:
+    """What `predict` is asked of every point, which says itself the devices, the batch and K."""
+    return Asked(
+        verb=PredictQuestion,
+        values={
+            **where_asked(state),
+            "tp": None,
+            "dp": None,
+            "ep": None,
+            **drafter_asked(state),
+            "batch": None,
+            "context": str(state.context),
+            "draft_tokens": None,
+            "seed": state.seed,
+        },
+    )
+
+
+def asked_at(asked: Asked, point: LayoutPoint) -> Asked:
+    """What `predict` is asked of a point."""
+    layout = point.layout
+    return asked.changed(
+        tp=layout.tensor if layout.tensor > 1 else None,
+        dp=layout.data if layout.data > 1 else None,
+        ep=layout.expert if layout.expert > 1 else None,
+        batch=str(point.batch),
+        draft_tokens=str(point.draft_tokens),
+    )
+
+
+def predicted(asked: Asked, point: LayoutPoint) -> LayoutPoint:
+    """A point with the speed that `predict` answers."""
+    answer = asked_at(asked, point).answer()
+    assert isinstance(answer, Predictions)
+    (row,) = answer.predictions
+    assert isinstance(row, PredictionRow)
+    return replace(
+        point,
+        user_tokens_per_s=row.tokens_per_s / point.batch,
+        device_tokens_per_s=row.tokens_per_s / point.layout.devices,
     )
 
 
@@ -99,7 +146,7 @@ def _headline(
         first = f"Batch {state.batch:,} does not fit on tp {state.tp} at context {state.context:,}"
     else:
         first = (
-            f"Your point ({point_words(own)}{_most(own, state)}) gives every user "
+            f"Your point ({point_words(own)}) gives every user "
             f"{digits(own.user_tokens_per_s)} "
             f"tokens/s and every device {digits(own.device_tokens_per_s)}"
         )
@@ -115,15 +162,6 @@ def _headline(
         )
     more = best.device_tokens_per_s / own.device_tokens_per_s
     return f"{first}; {pace} {point_words(best)} brings {digits(more)}× as much per device"
-
-
-def _most(own: LayoutPoint, state: State) -> str:
-    """Of which draft lengths a point's is the fastest, where it is not the longest."""
-    return (
-        ""
-        if own.draft_tokens == state.draft_tokens
-        else f", the fastest K up to {state.draft_tokens}"
-    )
 
 
 def _numbers(
@@ -163,13 +201,6 @@ def _row(point: LayoutPoint, price: float | None, line: str | None = None) -> Ro
     return row if line is None else {**row, "command": line}
 
 
-def _spread(front: Sequence[LayoutPoint]) -> Sequence[LayoutPoint]:
-    """Both ends of the front, and as many between as a table shows."""
-    if len(front) <= MOST_ROWS:
-        return front
-    return [front[round(place * (len(front) - 1) / (MOST_ROWS - 1))] for place in range(MOST_ROWS)]
-
-
 def _table(points: Sequence[LayoutPoint], front: set[LayoutPoint], price: float | None) -> bytes:
     text = io.StringIO()
     rows = [
@@ -181,38 +212,12 @@ def _table(points: Sequence[LayoutPoint], front: set[LayoutPoint], price: float 
     return text.getvalue().encode()
 
 
-def _commands(state: State, configuration: DecodingConfiguration) -> Callable[[LayoutPoint], str]:
-    """Makes the command line of a point; what all points of a layout share is said once."""
-    drafted = drafter_options(state, alone=True)
-    rest = command([], {"context": state.context, "seed": state.seed or None}).removeprefix(
-        "rooftree"
-    )
-
-    @cache
-    def shared(layout: Layout) -> str:
-        placed = layout.on(configuration)
-        where = placed.deployment
-        return command(
-            ["predict"],
-            options(placed)
-            | drafted
-            | {
-                "dp": where.data_parallel if where.data_parallel > 1 else None,
-                "ep": where.expert_parallel if where.expert_parallel > 1 else None,
-            },
-        )
-
-    return lambda point: (
-        f"{shared(point.layout)} --draft-tokens {point.draft_tokens} --batch {point.batch}{rest}"
-    )
-
-
-def _notes(state: State, left_out: dict[Layout, str]) -> list[str]:
+def _notes(state: State, draft_tokens: int, left_out: dict[Layout, str]) -> list[str]:
     notes = [
         "A device's tokens are those of the whole batch over the devices of the layout; decode"
         " steps alone."
     ]
-    notes.append(acceptance_words(drafters(state)[0], state.draft_tokens))
+    notes.append(acceptance_words(drafters(state)[0], draft_tokens))
     if left_out:
         notes.append(f"Left out: {_names(left_out)}.")
     return notes

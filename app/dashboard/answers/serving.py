@@ -4,7 +4,7 @@ Two simulations of the same requests, and goodput over loads, between warm-up an
 Leaves out several replicas (`rooftree simulate`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,10 @@ import numpy as np
 from app.answers.simulations.cases import SimulationCase
 from app.answers.simulations.runs import prepared_of, run_cases
 from app.answers.simulations.simulate import scenario_of
-from app.dashboard.answer import Card, Figure, PageAnswer, Row, scenario
-from app.dashboard.held import shown_model
-from app.dashboard.question import acceptance_words, deployment, drafter_options, drafters
-from app.dashboard.state import State, asked_line
-from app.questions.field import fields_of
+from app.dashboard.answer import Card, Figure, PageAnswer, Row
+from app.dashboard.asking import Asked, Values
+from app.dashboard.question import acceptance_words, drafter_asked, drafters, where_asked
+from app.dashboard.state import State
 from app.questions.simulate import SimulateQuestion
 from app.render.charts.charts import DASHES, PALETTE, digits, framed
 from app.render.html.simulation_page import shares
@@ -26,8 +25,6 @@ from simulator.scenario.build import Prepared
 from simulator.scenario.file import LimitsSection
 
 Report = Callable[[str, int, int], None]
-Value = str | float | tuple[str, ...]
-Asked = dict[str, Value]  # by keyword, as Python takes them
 LOADS = (0.5, 1.0, 2.0)  # of the asked rate
 MOST_POINTS = 400
 
@@ -44,7 +41,7 @@ def answer_serving(state: State, report: Report) -> PageAnswer:
         InputError: options that exclude each other.
         InfeasibleError: the model does not fit.
     """
-    load_asked, drafter = asked_load(state), asked_drafter(state, held=True)
+    asked = asked_serving(state)
     cases: list[SimulationCase] = []
     windows: list[SteadyWindow] = []
     load: dict[str, list[tuple[float, float | None]]] = {}
@@ -54,7 +51,7 @@ def answer_serving(state: State, report: Report) -> PageAnswer:
         report(name, done * state.count + ended, whole * state.count)
 
     for label, drafted in ((f"K = {state.draft_tokens}", True), ("no speculation", False)):
-        prepared = _prepared(state, load_asked | drafter if drafted else load_asked)
+        prepared = _prepared(asked if drafted else asked_serving(state, drafts=False))
         load[label] = []
         for share in LOADS:
             report_progress(f"{label} at {state.rate * share:g}/s", 0, state.count)
@@ -70,7 +67,7 @@ def answer_serving(state: State, report: Report) -> PageAnswer:
     first, plain = windows
     return PageAnswer(
         headline=_headline(state, first, plain),
-        command=_command(state),
+        command=asked.changed(rates=",".join(f"{state.rate * share:g}" for share in LOADS)).line,
         numbers=[
             ("TTFT p99", f"{_ms(first.ttft_s['p99'])} ({_ms(plain.ttft_s['p99'])} without)"),
             ("TPOT p99", f"{_ms(first.tpot_s['p99'])} ({_ms(plain.tpot_s['p99'])} without)"),
@@ -120,59 +117,42 @@ def _growing(cases: Sequence[SimulationCase], windows: Sequence[SteadyWindow]) -
     ]
 
 
-def asked_load(state: State) -> Asked:
-    """What `simulate` is asked of a state, by keyword, in the order of its command line."""
-    where = deployment(state)
-    return _stated(
-        {
-            "model": where.model,
-            "device": where.device,
-            "engine": where.engine,
-            "dtype": where.dtype,
-            "kv_dtype": where.kv_dtype,
-            "draft_dtype": where.draft_dtype,
-            "tp": where.tensor_parallel if where.tensor_parallel > 1 else None,
+def asked_serving(state: State, *, drafts: bool = True) -> Asked:
+    """What `simulate` is asked of a state.
+
+    Args:
+        state: of the page.
+        drafts: with the drafter: the page's recording, else the question's first.
+    """
+    where = where_asked(state)
+    overrides = where.pop("overrides")
+    return Asked(
+        verb=SimulateQuestion,
+        values={
+            **where,
+            "assigned": overrides,
             "rate": state.rate,
             "count": state.count,
             "prompt_tokens": f"lognormal:{state.prompt_tokens}:1",
             "output_tokens": f"exponential:{state.output_tokens}",
-            "slo_ttft": state.slo_ttft,
-            "slo_tpot": state.slo_tpot,
+            "slo_ttft_s": state.slo_ttft,
+            "slo_tpot_s": state.slo_tpot,
             "seed": state.seed,
-        }
+            **(_drafter(state) if drafts else {}),
+        },
     )
 
 
-def asked_drafter(state: State, *, held: bool) -> Asked:
-    """What `simulate` is asked of the drafter: the page's recording, else the question's first.
-
-    Args:
-        state: of the page.
-        held: with the place where the server keeps a recording of the session.
-    """
-    length: Asked = {"draft_tokens": str(state.draft_tokens)}
-    if state.trace:
-        return {"trace": state.trace, **length}
-    drafter = drafter_options(state, alone=True, held=held)
-    draft = state.draft and scenario(state).draft_model  # which is refused where none is used
-    return _stated({"draft": draft, **drafter, **length})
+def _drafter(state: State) -> Values:
+    drafter = {"trace": state.trace} if state.trace else drafter_asked(state)
+    return {**drafter, "draft_tokens": str(state.draft_tokens)}
 
 
-def _stated(values: Mapping[str, Value | None]) -> Asked:
-    """The fields that have a value; 0 and empty stand for none on a page."""
-    return {name: value for name, value in values.items() if value}
-
-
-def _prepared(state: State, values: Asked) -> Prepared:
+def _prepared(asked: Asked) -> Prepared:
     """The scenario of a question of `simulate`."""
-    verb: Callable[..., SimulateQuestion] = SimulateQuestion
-    by_keyword = {field.keyword: field for field in fields_of(verb)}
-    fields = {
-        by_keyword[name].name: by_keyword[name].read(value, key=name)
-        for name, value in values.items()
-    }
-    question = verb(**fields, stated=frozenset(fields))
-    written, _ = scenario_of(question, state.draft_tokens if question.draft_tokens else None)
+    question = asked.question()
+    assert isinstance(question, SimulateQuestion)
+    written, _ = scenario_of(question, max(question.draft_tokens or (), default=None))
     return prepared_of(written)
 
 
@@ -181,19 +161,6 @@ def _drafter_words(state: State) -> str:
     if state.trace:
         return f"Requests draft as recorded in {state.trace}."
     return acceptance_words(drafters(state)[0], state.draft_tokens)
-
-
-def _command(state: State) -> str:
-    """The question in words of the command line, without the server's folders."""
-    return asked_line(
-        SimulateQuestion,
-        {
-            **asked_load(state),
-            "model": shown_model(deployment(state).model),
-            **asked_drafter(state, held=False),
-            "rates": ",".join(f"{state.rate * share:g}" for share in LOADS),
-        },
-    )
 
 
 def _headline(state: State, first: SteadyWindow, plain: SteadyWindow) -> str:

@@ -2,54 +2,37 @@
 that would hold.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from app.answers.feasible import Change, change_words
-from app.answers.optimize.choices import unmet_rows
+from app.answers.cells import MarkedCell
+from app.answers.feasible import change_words
 from app.dashboard.answer import Row
-from app.dashboard.question import read_question
-from app.dashboard.state import State
 from app.dashboard.wording import as_words
-from app.render.json import jsonable
-from costmodel.optimizers.allowed import Unmet
 
 TITLE = "What does not hold"
-MISSED = {"memory": "does not fit", "limits": "misses the limits"}
+MISSED = {"memory": "does not fit", "limits": "misses the limits", None: "cannot be run"}
 
 
-def missed(state: State, unmet: Sequence[Unmet]) -> list[tuple[str, Sequence[Row]]]:
-    """A table of the batches at which nothing is allowed; none where all hold.
-
-    Args:
-        state: the page's question, whose limits they miss.
-        unmet: what is not allowed.
-    """
-    if not unmet:
+def missed(marked: Sequence[MarkedCell]) -> list[tuple[str, Sequence[Row]]]:
+    """A table of the rows of an answer that cannot be run; none where all hold."""
+    if not marked:
         return []
-    rows = _rows(state, unmet)
     return [
         (
             TITLE,
             [
                 {
-                    "batch": row["batch"],
-                    "misses": row["misses"],
-                    "nearest that holds": ", ".join(map(change_words, row["nearest"]))
-                    or "nothing that was tried",
-                    "why": as_words(row["reason"]),
+                    "batch": row.batch,
+                    "misses": row.misses,
+                    "nearest that holds": nearest_words(row) or "nothing that was tried",
+                    "why": as_words(row.reason),
                 }
-                for row in rows
+                for row in marked
             ],
         )
     ]
 
 
-def nearest(state: State, unmet: Unmet) -> Sequence[Change]:
-    """The nearest changes that were tried and hold, by option of the command line."""
-    changes: Sequence[Change] = _rows(state, [unmet])[0]["nearest"]
-    return changes
-
-
-def _rows(state: State, unmet: Sequence[Unmet]) -> Sequence[Mapping[str, Any]]:
-    return [jsonable(row) for row in unmet_rows(unmet, read_question(state).limits)]
+def nearest_words(row: MarkedCell) -> str:
+    """The nearest changes that were tried and hold; empty where there is none."""
+    return ", ".join(map(change_words, row.nearest or ()))

@@ -13,7 +13,7 @@ import streamlit as st
 
 from app.dashboard.controls.widgets import ask, read, wanted
 from app.dashboard.held import MOST_BYTES, OWN, SHOWN, hold_config
-from app.dashboard.state import FACTORS, State, rate_of
+from app.dashboard.state import FACTORS, State, as_sold, rate_of
 from app.dashboard.uploads.session import held_recording, uploaded
 from app.dashboard.wording import KNOWN_BY, plain, said
 from hardware_profiles.errors import RooftreeError
@@ -36,12 +36,12 @@ LOAD = ("rate", "prompt_tokens", "output_tokens")
 # what a page asks beside the bar: in a row under it, and behind further buttons
 INLINE: Mapping[str, Sequence[str]] = {
     "run": ("tree_nodes",),
-    "map": ("draft_tokens",),
+    "map": (),
     "tree": ("trace", "tree_nodes", "depth"),
     "trace": ("trace", "other_trace", "draft_tokens"),
     "diffusion": ("commit", "threshold", "block", "cache"),
     "hardware": ("draft_tokens", "other_device"),
-    "pareto": ("draft_tokens",),
+    "pareto": (),
     "serving": ("trace", "draft_tokens", "rate", "count"),
     "validation": ("measured",),
 }
@@ -109,7 +109,8 @@ def words(title: str, state: State) -> str:
         return f"{model} · batch {state.batch:,} · context {state.context:,}"
     if title == "Hardware":
         formats = [state.dtype, f"{state.kv_dtype} cache" if state.kv_dtype else ""]
-        return " · ".join(filter(None, (f"{state.tp} × {state.device}", *formats, state.engine)))
+        device = state.device if as_sold(state) == state else f"{state.device}, changed"
+        return " · ".join(filter(None, (f"{state.tp} × {device}", *formats, state.engine)))
     if title == "Drafting":
         acceptance = {
             "rate": f"{rate_of(state):g}",

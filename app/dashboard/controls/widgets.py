@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.dashboard.held import OWN, SHOWN, understood
+from app.dashboard.held import OWN, SHOWN, model_name, understood
 from app.dashboard.recorded import tree_traces
 from app.dashboard.state import (
     CHOICES,
@@ -27,7 +27,7 @@ from app.dashboard.state import (
     with_values,
 )
 from app.dashboard.wording import KNOWN_BY as KNOWN_BY_WORDS
-from app.dashboard.wording import MOST, said
+from app.dashboard.wording import said
 from costmodel.acceptance_library import published
 from costmodel.method_library import load_method
 from costmodel.optimizers.refining.grid import threshold_values
@@ -35,7 +35,6 @@ from hardware_profiles.errors import InputError
 from traces.kinds.refine_policy import COMMIT_RULES
 from traces.library import shipped_traces
 
-BEST_LENGTH_PAGES = ("map", "pareto")  # pages that take the best draft length up to K
 MOST_OF_SLIDER = 64  # whole numbers; of more, one is typed
 SET = "times-set"
 EXAMPLE = "0.78,0.61,0.48"
@@ -114,12 +113,13 @@ def wanted(name: str, state: State) -> bool:
     return True
 
 
-def label_of(name: str, page: str) -> str:
-    """What a field is called on a page: some compare every draft length up to the one that is asked
-    for.
-    """
-    label = control_of(name).label
-    return MOST.get(name, label) if page in BEST_LENGTH_PAGES else label
+def rejected() -> list[str]:
+    """What is wrong with what was typed: the state has none of it."""
+    return [
+        st.session_state[f"wrong-{name}"]
+        for name in TYPED
+        if key_of(name) in st.session_state and f"wrong-{name}" in st.session_state
+    ]
 
 
 def _stated(state: State, name: str) -> Any:
@@ -133,7 +133,7 @@ def _stated(state: State, name: str) -> Any:
     st.session_state.pop(f"wrong-{name}", None)
     try:
         if name == "model" and text and not text.startswith(OWN):
-            return understood(text).name
+            return model_name(text)
         return checked(name, text)
     except InputError as error:
         st.session_state[f"wrong-{name}"] = said(error)
@@ -142,7 +142,7 @@ def _stated(state: State, name: str) -> Any:
 
 def _widget(name: str, state: State, key: str) -> None:
     control, kind = control_of(name), FIELDS[name].type
-    label, text, value = label_of(name, state.page), control.help, held(state, name)
+    label, text, value = control.label, control.help, held(state, name)
     if isinstance(value, float) and control.step is not None:
         low, high = float(control.least), float(control.most)
         st.slider(label, low, high, value, step=control.step, key=key, help=text)
@@ -224,7 +224,7 @@ def _canonical() -> None:
         model = understood(str(st.session_state[key] or ""))
     except InputError:
         return
-    st.session_state[key] = model.name
+    st.session_state[key] = model_name(str(st.session_state[key]))
     if model.read_as and model.dtype in DTYPES:
         st.session_state[key_of("dtype")] = model.dtype
 

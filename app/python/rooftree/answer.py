@@ -104,10 +104,9 @@ class Answer:
             import plotly.graph_objects
         except ImportError:
             raise InputError("needs plotly: pip install 'rooftree[app]'", key="plot") from None
-        from app.render.charts.answer_figures import DRAWN_FROM_ROWS, figure_of
+        from app.render.charts.answer_figures import figure_of
 
-        answer = self._answered if self.verb in DRAWN_FROM_ROWS else self.to_json()
-        return plotly.graph_objects.Figure(figure_of(self.verb, answer, kind, **choice))
+        return plotly.graph_objects.Figure(figure_of(self.verb, self._answered, kind, **choice))
 
     def export(self, folder: str | Path) -> Path:
         """Write what the verb writes with `--out`: the object, the files that engines load, the

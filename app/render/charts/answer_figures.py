@@ -7,15 +7,21 @@ the chosen tree. Leaves out the page of `optimize` (`app.render.html`), which dr
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from app.answers.breakeven.rows import RefiningPoint
+from app.answers.capacity.rows import CapacityPlans, PlanRow
+from app.answers.masked.rows import MaskedPolicies
+from app.answers.optimize.rankings import Rankings
+from app.answers.optimize.recommended import Recommended, RecommendedCells
+from app.answers.replay.rows import ReplayedDrafts
+from app.answers.simulations.rows import Simulation
+from app.answers.trees.rows import BudgetTree, Trees
 from app.render.charts.charts import (
     PALETTE,
     Figure,
-    Json,
     acceptance_figure,
     band_of,
     batch_axis,
     best_tree,
-    contexts,
     digits,
     framed,
     interval_words,
@@ -34,8 +40,6 @@ from hardware_profiles.units import MILLI
 from traces.kinds.tree import Tree
 
 Draw = Callable[[Any, int | None], Figure | None]
-DRAWN_FROM_ROWS = ("reproduce", "score")
-"""Verbs whose figures are drawn from the rows of an answer, not from its JSON object."""
 
 
 def figure_of(
@@ -45,15 +49,15 @@ def figure_of(
 
     Args:
         verb: whose answer it is.
-        answer: the object that its `--json` prints; of the verbs in `DRAWN_FROM_ROWS` the answer itself.
+        answer: with its rows.
         kind: which figure; None: the verb's first.
         context: of an answer to several: cached tokens per request; None: the first.
 
     Raises:
         InputError: the verb has no such figure, or the answer nothing to draw in it.
     """
-    figures = REFINING if verb == "optimize" and "quality" in answer else FIGURES.get(verb, {})
-    if kind is None and verb == "breakeven" and any("block_tokens" in p for p in answer["points"]):
+    figures = REFINING if isinstance(answer, MaskedPolicies) else FIGURES.get(verb, {})
+    if kind is None and any(isinstance(row, RefiningPoint) for row in answer.own_rows):
         kind = "pace"  # of masked blocks, which have no acceptance of one token
     draw = figures.get(kind) if kind is not None else next(iter(figures.values()), None)
     if draw is None:
@@ -71,13 +75,13 @@ def figure_of(
     return drawn
 
 
-def _at(draw: Callable[[Json, int], Figure], quantity: str = "", title: str = "") -> Draw:
+def _at(draw: Callable[[Rankings, int], Figure], quantity: str = "", title: str = "") -> Draw:
     """A figure of one context of `optimize`; of several models, devices or engines the winners'
     quantity, if any.
     """
 
-    def drawn(answer: Json, context: int | None) -> Figure | None:
-        answered_contexts = contexts(answer)
+    def drawn(answer: Recommended | RecommendedCells, context: int | None) -> Figure | None:
+        answered_contexts = list(dict.fromkeys(row.context for row in answer.choices))
         if context is not None and context not in answered_contexts:
             raise InputError(
                 f"must be one of {', '.join(map(str, answered_contexts))}",
@@ -85,25 +89,44 @@ def _at(draw: Callable[[Json, int], Figure], quantity: str = "", title: str = ""
                 value=context,
             )
         at = answered_contexts[0] if context is None else context
-        if len(answer.get("answers") or ()) < 2:
-            return draw(answer, at)
+        one = _one_of(answer)
+        if one is not None:
+            return draw(one, at)
         return _over_batch("choices", quantity, title, by=())(answer, at) if quantity else None
 
     return drawn
 
 
-def _best_tree(answer: Json, context: int | None) -> Figure | None:
-    row = best_tree(answer)
-    return (
-        None
-        if row is None
-        else tree_figure(Tree.from_json(row["tree"]), path_acceptance(answer, row))
-    )
+def _one_of(answer: Recommended | RecommendedCells) -> Rankings | None:
+    """The rankings of the only model, device and engine; None where there are several."""
+    if isinstance(answer, Recommended):
+        return answer
+    cells = list(answer.by_folder.values())
+    return cells[0] if len(cells) == 1 else None
 
 
-def _largest_tree(answer: Json, context: int | None) -> Figure:
-    row = max(answer["trees"], key=lambda tree: int(tree["nodes"]))
-    return tree_figure(Tree(parents=tuple(row["parents"]), ranks=tuple(row["ranks"])), None)
+def _acceptance(answer: Recommended | RecommendedCells, context: int | None) -> Figure | None:
+    one = _one_of(answer)
+    return None if one is None else acceptance_figure(one)
+
+
+def _best_tree(answer: Recommended | RecommendedCells, context: int | None) -> Figure | None:
+    one = _one_of(answer)
+    row = None if one is None else best_tree(one)
+    if one is None or row is None or row.tree is None:
+        return None
+    return tree_figure(Tree.from_json(row.tree), path_acceptance(one, row))
+
+
+def _policies(answer: MaskedPolicies, context: int | None) -> Figure | None:
+    rows = [*answer.choices, *answer.alternatives]
+    return refining_figure(rows, answer.quality.floor, context)
+
+
+def _largest_tree(answer: Trees, context: int | None) -> Figure:
+    row = max(answer.trees, key=lambda tree: tree.nodes)
+    assert isinstance(row, BudgetTree)
+    return tree_figure(row.tree, None)
 
 
 def _over_batch(
@@ -113,87 +136,99 @@ def _over_batch(
     of.
     """
 
-    def drawn(answer: Json, context: int | None) -> Figure | None:
+    def drawn(answer: Any, context: int | None) -> Figure | None:
         rows = [
-            row for row in answer.get(part) or () if context is None or row["context"] == context
+            row for row in getattr(answer, part, ()) if context is None or row.context == context
         ]
         if not rows:
             return None
         keys = ("model", "device", "engine", "context")
-        several = [key for key in keys if len({row.get(key) for row in rows}) > 1]
+        several = [key for key in keys if len({getattr(row, key) for row in rows}) > 1]
 
-        def name(row: Json) -> str:
+        def name(row: Any) -> str:
             cell = [
-                f"context {row[key]:,}" if key == "context" else str(row[key]) for key in several
+                f"context {row.context:,}" if key == "context" else str(getattr(row, key))
+                for key in several
             ]
-            return ", ".join([*(f"K = {row[key]}" for key in by), *cell]) or title
+            return ", ".join([*(f"K = {getattr(row, key)}" for key in by), *cell]) or title
 
-        batches = sorted({int(row["batch"]) for row in rows})
+        batches = sorted({row.batch for row in rows})
         data = _lines(rows, "batch", quantity, f"{quantity}_interval", name)
         return framed(data, batch_axis(batches), {"title": {"text": title}})
 
     return drawn
 
 
-def _replayed(answer: Json, context: int | None) -> Figure | None:
-    groups = [
-        ("chains", "chains"),
-        ("trees", "static trees"),
-        ("varying", "drafts that differ from step to step"),
-    ]
-    rows = [{**row, "group": words} for part, words in groups for row in answer.get(part) or ()]
+def _replayed(answer: ReplayedDrafts, context: int | None) -> Figure | None:
+    groups = {
+        "chains": answer.chains,
+        "static trees": answer.trees,
+        "drafts that differ from step to step": answer.varying,
+    }
+    words = {id(row): group for group, rows in groups.items() for row in rows}
     data = _lines(
-        rows, "draft_tokens", "tokens_per_step", "interval", lambda row: str(row["group"])
+        answer.own_rows,
+        "draft_tokens",
+        "tokens_per_step",
+        "interval",
+        lambda row: words[id(row)],
     )
     bottom = {"title": {"text": "draft tokens per request and step"}}
-    return framed(data, bottom, {"title": {"text": "tokens per step"}}) if rows else None
+    return framed(data, bottom, {"title": {"text": "tokens per step"}}) if words else None
 
 
 def _waiting(quantity: str, title: str, scale: float) -> Draw:
     """Bars of the mean and of percentiles, one colour a case."""
 
-    def drawn(answer: Json, context: int | None) -> Figure | None:
-        cases = answer.get("cases") or [{"name": "as asked", "metrics": answer["metrics"]}]
-        levels = [
-            level for level, value in cases[0]["metrics"][quantity].items() if value is not None
-        ]
+    def drawn(answer: Simulation, context: int | None) -> Figure | None:
+        cases = [(case.name, case.metrics) for case in answer.cases or ()]
+        cases = cases or [("as asked", answer.metrics)]
+        levels = [level for level, value in cases[0][1][quantity].items() if value is not None]
         data = [
             {
                 "type": "bar",
-                "name": str(case["name"]),
+                "name": str(name),
                 "x": levels,
-                "y": [(case["metrics"][quantity][level] or 0.0) / scale for level in levels],
+                "y": [(metrics[quantity][level] or 0.0) / scale for level in levels],
                 "marker": {"color": PALETTE[place % len(PALETTE)]},
             }
-            for place, case in enumerate(cases)
+            for place, (name, metrics) in enumerate(cases)
         ]
         return framed(data, {"type": "category"}, {"title": {"text": title}}) if levels else None
 
     return drawn
 
 
-def _load(answer: Json, context: int | None) -> Figure | None:
-    rows = [
-        {**row, "goodput_per_s": row["metrics"]["goodput_per_s"]}
-        for row in answer.get("load") or ()
+def _load(answer: Simulation, context: int | None) -> Figure | None:
+    groups: dict[str, list[tuple[float, float]]] = {}
+    for row in sorted(answer.load or (), key=lambda row: row.rate_per_s or 0.0):
+        if (good := row.metrics["goodput_per_s"]) is not None:
+            groups.setdefault(str(row.name), []).append((row.rate_per_s or 0.0, good))
+    data = [
+        line_of(
+            name,
+            place,
+            [rate for rate, _ in points],
+            [good for _, good in points],
+            [f"{name}<br>{rate:,}: {digits(good)}" for rate, good in points],
+        )
+        for place, (name, points) in enumerate(groups.items())
     ]
-    data = _lines(rows, "rate_per_s", "goodput_per_s", "", lambda row: str(row["name"]))
     bottom = {"title": {"text": "requests/s that arrive"}}
-    return (
-        framed(data, bottom, {"title": {"text": "requests/s within the limits"}}) if rows else None
-    )
+    side = {"title": {"text": "requests/s within the limits"}}
+    return framed(data, bottom, side) if answer.load else None
 
 
-def _price(answer: Json, context: int | None) -> Figure | None:
-    plans = [row for row in answer["plans"] if row.get("usd_per_million_tokens") is not None]
-    names = [
-        f"{row['device']}, tp {row['tp']}, {row['method']}, K = {row['draft_tokens']}"
-        for row in plans
+def _price(answer: CapacityPlans, context: int | None) -> Figure | None:
+    plans = [
+        row
+        for row in answer.plans
+        if isinstance(row, PlanRow) and row.usd_per_million_tokens is not None
     ]
     bar = {
         "type": "bar",
-        "x": names,
-        "y": [row["usd_per_million_tokens"] for row in plans],
+        "x": [f"{row.device}, tp {row.tp}, {row.method}, K = {row.draft_tokens}" for row in plans],
+        "y": [row.usd_per_million_tokens for row in plans],
         "marker": {"color": PALETTE[0]},
     }
     return (
@@ -204,34 +239,43 @@ def _price(answer: Json, context: int | None) -> Figure | None:
 
 
 def _lines(
-    rows: Sequence[Json], x: str, y: str, interval: str, name: Callable[[Json], str]
+    rows: Sequence[Any], x: str, y: str, interval: str, name: Callable[[Any], str]
 ) -> list[Figure]:
-    """A line and a band for every group of rows with one name."""
-    groups: dict[str, list[Json]] = {}
-    for row in sorted(rows, key=lambda line_row: float(line_row[x])):
-        if row.get(y) is not None:
+    """A line and a band for every group of rows with one name.
+
+    Args:
+        rows: those without a `y`, such as marked ones, are left out.
+        x: attribute of the rows.
+        y: attribute of the rows.
+        interval: attribute with the interval of `y`.
+        name: of a row's group.
+    """
+    groups: dict[str, list[Any]] = {}
+    for row in sorted(rows, key=lambda line_row: float(getattr(line_row, x))):
+        if getattr(row, y, None) is not None:
             groups.setdefault(name(row), []).append(row)
     data: list[Figure] = []
     for place, (words, group) in enumerate(groups.items()):
-        bounds = [row.get(interval) for row in group]
+        points = [(getattr(row, x), getattr(row, y)) for row in group]
+        bounds = [getattr(row, interval) for row in group]
         hover = [
-            f"{words}<br>{row[x]:,}: {digits(row[y])}"
+            f"{words}<br>{at:,}: {digits(value)}"
             + (f" (80 %: {interval_words(span)})" if span else "")
-            for row, span in zip(group, bounds, strict=True)
+            for (at, value), span in zip(points, bounds, strict=True)
         ]
-        line = line_of(words, place, [row[x] for row in group], [row[y] for row in group], hover)
+        line = line_of(words, place, [at for at, _ in points], [y for _, y in points], hover)
         data += [*band_of(line, bounds), line]
     return data
 
 
-REFINING: Mapping[str, Draw] = {"agreement": refining_figure}
+REFINING: Mapping[str, Draw] = {"agreement": _policies}
 """Of an answer of `optimize` about masked blocks."""
 FIGURES: Mapping[str, Mapping[str, Draw]] = {
     "optimize": {
         "speedup": _at(speedup_figure, "speedup", "speedup (×)"),
         "throughput": _at(throughput_figure, "tokens_per_s", "tokens/s, whole batch"),
         "step-time": _at(step_time_figure),
-        "acceptance": lambda answer, context: acceptance_figure(answer),
+        "acceptance": _acceptance,
         "tree": _best_tree,
     },
     "predict": {

@@ -1,6 +1,6 @@
 """How does the answer of `optimize` look as charts?
 
-Pure functions from the answer's JSON object, as written or read back, to figures in Plotly's JSON
+Pure functions from the answer's rows, fresh or read back, to figures in Plotly's JSON
 form: `{"data": [...], "layout": {...}}` with units on every axis and no colours of a page theme.
 Names in an answer are untrusted and leave here HTML-escaped. Leaves out the page around the figures
 (`report`).
@@ -8,10 +8,13 @@ Names in an answer are untrusted and leave here HTML-escaped. Leaves out the pag
 
 import html
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from app.answers import numbers
+from app.answers.estimates import Interval
+from app.answers.optimize.rankings import Rankings
+from app.answers.optimize.rows import ChoiceRow, Emission
 from app.render.charts.log_ticks import drawn_along, labelled
 from hardware_profiles.units import MILLI
 from traces.kinds.tree import Tree
@@ -41,20 +44,10 @@ WIDEST_LINEAR_TOKENS = (
 )
 
 
-def rows(answer: Json) -> list[Json]:
-    """Every ranked configuration of an answer: the winners, then the other methods' best."""
-    return [*answer["choices"], *(answer.get("alternatives") or ())]
-
-
-def contexts(answer: Json) -> list[int]:
-    """The contexts of an answer in cached tokens, in the order asked."""
-    return list(dict.fromkeys(row["context"] for row in answer["choices"]))
-
-
-def drafters(answer: Json) -> list[str]:
+def drafters(answer: Rankings) -> list[str]:
     """Unescaped name of every drafter that competed, in the order asked."""
-    listed = [str(drafter["name"]) for drafter in answer.get("drafters") or ()]
-    return list(dict.fromkeys([*listed, *(str(row["drafter"]) for row in rows(answer))]))
+    listed = [str(drafter.name) for drafter in answer.drafters]
+    return list(dict.fromkeys([*listed, *(str(row.drafter) for row in answer.ranked)]))
 
 
 def interval_words(
@@ -71,12 +64,12 @@ def interval_words(
     )
 
 
-def speedup_figure(answer: Json, context: int) -> Figure:
+def speedup_figure(answer: Rankings, context: int) -> Figure:
     """Speedup against batch, one line per contender with its 80 % band, and a line at 1.
 
     Args:
         answer: the answer of `optimize`.
-        context: one of `contexts(answer)`.
+        context: one of `answer.contexts`.
     """
     batches = _batches(answer, context)
     one: Figure = {
@@ -88,32 +81,34 @@ def speedup_figure(answer: Json, context: int) -> Figure:
         "line": {"color": NEUTRAL, "dash": "dash", "width": 1.5},
         "hoverinfo": "skip",
     }
-    lines = _lines(answer, context, "speedup", "×", "speedup")
+    lines = _lines(answer, context, lambda row: (row.speedup, row.speedup_interval), "×", "speedup")
     return framed([one, *lines], batch_axis(batches), {"title": {"text": "speedup (×)"}})
 
 
-def throughput_figure(answer: Json, context: int) -> Figure:
+def throughput_figure(answer: Rankings, context: int) -> Figure:
     """Tokens per second of the whole batch against batch, with 80 % bands; plain decoding for
     comparison.
     """
     batches = _batches(answer, context)
-    winners = [row for row in answer["choices"] if row["context"] == context]
-    plain = [_ratio(row["tokens_per_s"], row["speedup"]) for row in winners]
+    winners = [row for row in answer.choices if row.context == context]
+    plain = [_ratio(row.tokens_per_s, row.speedup) for row in winners]
     reference: Figure = {
         "type": "scatter",
         "mode": "lines+markers",
         "name": "no speculation",
-        "x": [row["batch"] for row in winners],
+        "x": [row.batch for row in winners],
         "y": plain,
         "line": {"color": NEUTRAL, "dash": "dash", "width": 1.5},
         "marker": {"symbol": "x-thin-open", "size": 6},
         "hoverinfo": "text",
         "hovertext": [
-            f"<b>no speculation</b><br>batch {_text(row['batch'])}<br>{digits(rate)} tokens/s"
+            f"<b>no speculation</b><br>batch {_text(row.batch)}<br>{digits(rate)} tokens/s"
             for row, rate in zip(winners, plain, strict=True)
         ],
     }
-    lines = _lines(answer, context, "tokens_per_s", " tokens/s", "")
+    lines = _lines(
+        answer, context, lambda row: (row.tokens_per_s, row.tokens_per_s_interval), " tokens/s", ""
+    )
     axis: Figure = {
         "title": {"text": "tokens/s, whole batch"},
         "rangemode": "tozero",
@@ -125,26 +120,24 @@ def throughput_figure(answer: Json, context: int) -> Figure:
     return framed([reference, *lines], batch_axis(batches), axis)
 
 
-def step_time_figure(answer: Json, context: int) -> Figure:
+def step_time_figure(answer: Rankings, context: int) -> Figure:
     """Milliseconds of the winner's step by phase, stacked, one bar per batch."""
-    winners = sorted(
-        (row for row in answer["choices"] if row["context"] == context), key=lambda r: r["batch"]
-    )
+    winners = answer.at(context)
     data = []
     for phase, color in PHASES:
         hover = [
-            f"<b>{phase}</b>, batch {_text(row['batch'])}<br>"
-            f"{_text(str(row['drafter']))}, {_text(str(row['draft']))}<br>"
-            f"{digits(row['breakdown_s'][phase] / MILLI)} ms of {digits(row['step_s'] / MILLI)} ms "
-            f"({100 * row['breakdown_s'][phase] / row['step_s']:.0f} %)"
+            f"<b>{phase}</b>, batch {_text(row.batch)}<br>"
+            f"{_text(str(row.drafter))}, {_text(str(row.draft))}<br>"
+            f"{digits(getattr(row.breakdown_s, phase) / MILLI)} ms of {digits(row.step_s / MILLI)} ms "
+            f"({100 * getattr(row.breakdown_s, phase) / row.step_s:.0f} %)"
             for row in winners
         ]
         data.append(
             {
                 "type": "bar",
                 "name": phase,
-                "x": [str(row["batch"]) for row in winners],
-                "y": [row["breakdown_s"][phase] / MILLI for row in winners],
+                "x": [str(row.batch) for row in winners],
+                "y": [getattr(row.breakdown_s, phase) / MILLI for row in winners],
                 "marker": {"color": color},
                 "hoverinfo": "text",
                 "hovertext": hover,
@@ -157,14 +150,14 @@ def step_time_figure(answer: Json, context: int) -> Figure:
     return figure
 
 
-def acceptance_figure(answer: Json) -> Figure | None:
+def acceptance_figure(answer: Rankings) -> Figure | None:
     """Tokens per step against draft tokens, one line per drafter, trees as points; None without
     curves.
     """
-    groups: dict[str, list[Json]] = {}
-    for point in answer.get("curves") or ():
-        if point["draft_tokens"]:
-            groups.setdefault(str(point["drafter"]), []).append(point)
+    groups: dict[str, list[Emission]] = {}
+    for point in answer.curves:
+        if point.draft_tokens:
+            groups.setdefault(str(point.drafter), []).append(point)
     if not groups:
         return None
     order = drafters(answer)
@@ -177,43 +170,43 @@ def acceptance_figure(answer: Json) -> Figure | None:
             ("dynamic_tree", ", dynamic trees"),
             ("state_trees", ", trees with prompt tokens"),
         ):
-            best: dict[int, Json] = {}  # several trees may have one size
-            for point in sorted(points, key=lambda p: float(p["tokens_per_step"])):
-                if point["topology"] == topology:
-                    best[point["draft_tokens"]] = point
+            best: dict[int, Emission] = {}  # several trees may have one size
+            for point in sorted(points, key=lambda p: float(p.tokens_per_step)):
+                if point.topology == topology:
+                    best[point.draft_tokens] = point
             if largest := [best[size] for size in sorted(best)]:
                 data += _acceptance_traces(largest, f"{name}{group}", place, topology)
-    sizes = sorted({p["draft_tokens"] for points in groups.values() for p in points})
+    sizes = sorted({p.draft_tokens for points in groups.values() for p in points})
     bottom: Figure = {"title": {"text": "draft tokens per request and step"}}
     if sizes[-1] > WIDEST_LINEAR_TOKENS:
         bottom |= _log_axis(sizes)
     return framed(data, bottom, {"title": {"text": "tokens per step"}})
 
 
-def best_tree(answer: Json) -> Json | None:
+def best_tree(answer: Rankings) -> ChoiceRow | None:
     """The tree worth drawing: of the winners the one with the largest speedup, else of the
     others.
     """
-    for group in (answer["choices"], answer.get("alternatives") or ()):
-        trees = [row for row in group if row.get("tree") and row["speedup"] is not None]
+    for group in (answer.choices, answer.alternatives):
+        trees = [row for row in group if row.tree and row.speedup is not None]
         if trees:
-            best: Json = max(trees, key=lambda row: float(row["speedup"]))
-            return best
+            return max(trees, key=lambda row: float(row.speedup))
     return None
 
 
-def path_acceptance(answer: Json, row: Json) -> list[float] | None:
+def path_acceptance(answer: Rankings, row: ChoiceRow) -> list[float] | None:
     """Share of steps that keep each draft token of a chosen tree, in node order; None where not
     recorded.
     """
-    for point in answer.get("curves") or ():
-        shares = point.get("path_acceptance")
-        same = point["drafter"] == row["drafter"]
+    for point in answer.curves:
+        shares = point.path_acceptance
+        same = point.drafter == row.drafter
         # several trees may have one size; the replayed number tells them apart
         if (
             shares
             and same
-            and all(point[key] == row[key] for key in ("draft_tokens", "tokens_per_step"))
+            and (point.draft_tokens, point.tokens_per_step)
+            == (row.draft_tokens, row.tokens_per_step)
         ):
             return [float(share) for share in shares]
     return None
@@ -309,39 +302,42 @@ def tree_figure(tree: Tree, shares: Sequence[float] | None) -> Figure:
     return figure
 
 
-def _lines(answer: Json, context: int, quantity: str, unit: str, word: str) -> list[Figure]:
+def _lines(
+    answer: Rankings,
+    context: int,
+    quantity: Callable[[ChoiceRow], tuple[float, Interval]],
+    unit: str,
+    word: str,
+) -> list[Figure]:
     """A line and a band per contender for one quantity that has an interval."""
     data = []
     for place, name in enumerate(drafters(answer)):
-        line_rows = [
-            row for row in rows(answer) if row["context"] == context and row["drafter"] == name
-        ]
-        line_rows.sort(key=lambda row: row["batch"])
+        line_rows = [row for row in answer.ranked if row.context == context and row.drafter == name]
+        line_rows.sort(key=lambda row: row.batch)
         if not line_rows:
             continue
-        bounds = [row[f"{quantity}_interval"] for row in line_rows]
+        values, bounds = zip(*map(quantity, line_rows), strict=True)
         hover = [
-            f"<b>{_text(name)}</b>, {_text(str(row['draft']))}<br>batch {_text(row['batch'])}<br>"
-            f"{word} {digits(row[quantity])}{unit} (80 %: {interval_words(span, unit)})"
-            for row, span in zip(line_rows, bounds, strict=True)
+            f"<b>{_text(name)}</b>, {_text(str(row.draft))}<br>batch {_text(row.batch)}<br>"
+            f"{word} {digits(value)}{unit} (80 %: {interval_words(span, unit)})"
+            for row, value, span in zip(line_rows, values, bounds, strict=True)
         ]
-        x, y = [row["batch"] for row in line_rows], [row[quantity] for row in line_rows]
-        line = line_of(name, place, x, y, hover)
-        line["marker"]["symbol"] = [SYMBOLS[row["topology"]] for row in line_rows]
+        line = line_of(name, place, [row.batch for row in line_rows], values, hover)
+        line["marker"]["symbol"] = [SYMBOLS[row.topology] for row in line_rows]
         data += [*band_of(line, bounds), line]
     return data
 
 
 def _acceptance_traces(
-    points: Sequence[Json], name: str, place: int, topology: str
+    points: Sequence[Emission], name: str, place: int, topology: str
 ) -> list[Figure]:
-    bounds = [point.get("interval") for point in points]
+    bounds = [point.interval for point in points]
     hover = [
-        f"<b>{_text(name)}</b>, {_text(str(point['draft']))}<br>{digits(point['tokens_per_step'])}"
+        f"<b>{_text(name)}</b>, {_text(str(point.draft))}<br>{digits(point.tokens_per_step)}"
         " tokens per step" + (f" (80 %: {interval_words(span)})" if span else "")
         for point, span in zip(points, bounds, strict=True)
     ]
-    x, y = [p["draft_tokens"] for p in points], [p["tokens_per_step"] for p in points]
+    x, y = [p.draft_tokens for p in points], [p.tokens_per_step for p in points]
     line = line_of(name, place, x, y, hover)
     line["marker"]["symbol"] = SYMBOLS[topology]
     if topology != "chain":
@@ -478,8 +474,8 @@ def _ends(values: Sequence[int]) -> list[float]:
     return [values[0] / spread, values[-1] * spread]
 
 
-def _batches(answer: Json, context: int) -> list[int]:
-    return sorted({int(row["batch"]) for row in rows(answer) if row["context"] == context})
+def _batches(answer: Rankings, context: int) -> list[int]:
+    return sorted({int(row.batch) for row in answer.ranked if row.context == context})
 
 
 def _places(tree: Tree) -> tuple[list[float], list[float]]:

@@ -4,38 +4,42 @@ floor and twin?
 
 from collections.abc import Sequence
 
-from app.render.charts.charts import PALETTE, Figure, Json, digits, framed, interval_words, line_of
+from app.answers.masked.rows import MaskedPolicy
+from app.render.charts.charts import PALETTE, Figure, digits, framed, interval_words, line_of
 
 MARKS = {False: "circle", True: "diamond-open"}  # of policies within and beyond what was recorded
 _MUTED = "#9aa0a6"
 
 
 def refining_figure(
-    answer: Json, context: int | None = None, batch: int | None = None
+    rows: Sequence[MaskedPolicy],
+    floor: float,
+    context: int | None = None,
+    batch: int | None = None,
 ) -> Figure | None:
     """Every policy at one batch and context: tokens per second against agreement with one token a
     pass.
 
     Args:
-        answer: of `optimize` about masked blocks.
+        rows: policies, chosen and others, of `optimize` about masked blocks.
+        floor: least agreement.
         context: cached tokens per request; None: the first.
         batch: requests; None: the first.
 
     Returns:
         The figure; None where nothing was answered there.
     """
-    points = [row for row in (*answer["choices"], *answer["alternatives"]) if row["feasible"]]
-    points = [row for row in points if row.get("agreement") is not None]
-    context = min((row["context"] for row in points), default=None) if context is None else context
-    points = [row for row in points if row["context"] == context]
-    batch = min((row["batch"] for row in points), default=None) if batch is None else batch
-    points = [row for row in points if row["batch"] == batch]
+    points = [row for row in rows if row.feasible and row.agreement is not None]
+    context = min((row.context for row in points), default=None) if context is None else context
+    points = [row for row in points if row.context == context]
+    batch = min((row.batch for row in points), default=None) if batch is None else batch
+    points = [row for row in points if row.batch == batch]
     if not points:
         return None
-    front = sorted((row for row in points if row["on_front"]), key=lambda row: row["agreement"])
-    others = [row for row in points if not row["on_front"]]
+    front = sorted((row for row in points if row.on_front), key=lambda row: row.agreement or 0.0)
+    others = [row for row in points if not row.on_front]
     line = line_of("Pareto front", 0, _agreements(front), _speeds(front), _hovers(front))
-    line["marker"]["symbol"] = [MARKS[row["beyond_anchors"]] for row in front]
+    line["marker"]["symbol"] = [MARKS[bool(row.beyond_anchors)] for row in front]
     rest = {
         "type": "scatter",
         "mode": "markers",
@@ -45,16 +49,15 @@ def refining_figure(
         "marker": {
             "color": _MUTED,
             "size": 6,
-            "symbol": [MARKS[row["beyond_anchors"]] for row in others],
+            "symbol": [MARKS[bool(row.beyond_anchors)] for row in others],
         },
         "hoverinfo": "text",
         "hovertext": _hovers(others),
     }
-    low = min([*_agreements(points), answer["quality"]["floor"]])
+    low = min([*_agreements(points), floor])
     twin = _straight(
-        "autoregressive twin", PALETTE[1], [low, 1.0], [points[0]["twin_tokens_per_s"]] * 2
+        "autoregressive twin", PALETTE[1], [low, 1.0], [points[0].twin_tokens_per_s or 0.0] * 2
     )
-    floor = answer["quality"]["floor"]
     wall = _straight(
         "floor", PALETTE[2], [floor, floor], [0.0, max([*_speeds(points), *twin["y"]])]
     )
@@ -64,21 +67,21 @@ def refining_figure(
     )
 
 
-def _agreements(rows: Sequence[Json]) -> list[float]:
-    return [row["agreement"] for row in rows]
+def _agreements(rows: Sequence[MaskedPolicy]) -> list[float]:
+    return [row.agreement or 0.0 for row in rows]
 
 
-def _speeds(rows: Sequence[Json]) -> list[float]:
-    return [row["tokens_per_s"] for row in rows]
+def _speeds(rows: Sequence[MaskedPolicy]) -> list[float]:
+    return [row.tokens_per_s or 0.0 for row in rows]
 
 
-def _hovers(rows: Sequence[Json]) -> list[str]:
+def _hovers(rows: Sequence[MaskedPolicy]) -> list[str]:
     return [
-        f"<b>{row['policy']}</b><br>{digits(row['tokens_per_s'])} tokens/s,"
-        f" {digits(row['tokens_per_step'])} a pass"
-        f" ({interval_words(row['tokens_per_step_interval'])})<br>agreement {row['agreement']:.3f}"
-        f" ({interval_words(row['agreement_interval'])})"
-        + ("<br>bolder than recorded" * row["beyond_anchors"])
+        f"<b>{row.policy}</b><br>{digits(row.tokens_per_s)} tokens/s,"
+        f" {digits(row.tokens_per_step)} a pass"
+        f" ({interval_words(row.tokens_per_step_interval)})<br>agreement {row.agreement:.3f}"
+        f" ({interval_words(row.agreement_interval)})"
+        + ("<br>bolder than recorded" if row.beyond_anchors else "")
         for row in rows
     ]
 

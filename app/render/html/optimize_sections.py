@@ -4,28 +4,24 @@ Why each choice and not its neighbours, what an engine's counters say of what ru
 for all contexts.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any
 
-from app.answers.answer import Table, read_row
+from app.answers.answer import Table
 from app.answers.optimize.counted_words import CAPTION as COUNTED
 from app.answers.optimize.counted_words import counted_lines, counted_table
 from app.answers.optimize.neighbour_words import CAPTION as BESIDE
 from app.answers.optimize.neighbour_words import neighbour_lines, neighbour_table
-from app.answers.optimize.rows import CellRow, Counters
+from app.answers.optimize.rankings import Rankings
 from app.render.charts.charts import digits
 from app.render.html.page import html_table
 from app.render.text import drawn
 
-Json = Mapping[str, Any]
 
-
-def counters_section(answer: Json) -> str:
+def counters_section(answer: Rankings) -> str:
     """Whether to change what runs, and what to measure next; empty where no counters were given."""
-    if not answer.get("counters"):
+    if (counters := answer.counters) is None:
         return ""
-    counters: Counters = read_row(Counters, answer["counters"])
     lines = "".join(f"<li>{escape(line)}</li>" for line in counted_lines(counters))
     return (
         f'<section class="card"><h2>What runs now</h2><ul>{lines}</ul>'
@@ -33,11 +29,9 @@ def counters_section(answer: Json) -> str:
     )
 
 
-def neighbours_section(answer: Json) -> str:
+def neighbours_section(answer: Rankings) -> str:
     """What stands beside each choice, and why it loses; empty for an answer that does not say."""
-    cells: list[CellRow] = [
-        read_row(CellRow, cell) for cell in answer.get("cells") or () if cell.get("neighbours")
-    ]
+    cells = [cell for cell in answer.cells if cell.neighbours]
     if not cells:
         return ""
     lines = "".join(f"<li>{escape(line)}</li>" for line in neighbour_lines(cells))
@@ -53,19 +47,19 @@ def _drawn(table: Table) -> str:
     return html_table(words.heads, [[escape(cell) for cell in row] for row in words.cells])
 
 
-def shared_schedules(answer: Json) -> str:
+def shared_schedules(answer: Rankings) -> str:
     """One schedule for all contexts, and what that costs at each; empty where one context was asked
     about.
     """
     rows = [
         [
-            f"{escape(str(each['drafter']))}: {escape(schedule_words(each['schedule']))}",
-            f"{at['context']:,}",
-            f"{digits(100 * at['loss_ratio'])} %",
-            f"{digits(100 * at['own_schedule_loss_ratio'])} %",
+            f"{escape(str(each.drafter))}: {escape(schedule_words(each.schedule))}",
+            f"{at.context:,}",
+            f"{digits(100 * at.loss_ratio)} %",
+            f"{digits(100 * at.own_schedule_loss_ratio)} %",
         ]
-        for each in answer.get("context_schedules") or ()
-        for at in each["contexts"]
+        for each in answer.context_schedules
+        for at in each.contexts
     ]
     if not rows:
         return ""

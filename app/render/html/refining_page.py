@@ -14,7 +14,6 @@ from app.answers.masked.rows import MaskedPolicies, MaskedPolicy
 from app.render.charts.charts import Figure, digits, interval_words
 from app.render.charts.refining_figures import refining_figure
 from app.render.html.page import figure_card, html_page, html_table, plots_available, write_page
-from app.render.json import jsonable
 
 
 def write_pages(answer: MaskedPolicies, folder: Path) -> None:
@@ -89,9 +88,8 @@ def _cells(row: MaskedPolicy | MarkedCell) -> list[str]:
 def _charts(answer: MaskedPolicies, figures: dict[str, Figure]) -> list[str]:
     cards = []
     rows = [*answer.choices, *answer.alternatives]
-    drawn = jsonable(answer)
     for context, batch in dict.fromkeys((row.context, row.batch) for row in rows):
-        figure = refining_figure(drawn, context, batch)
+        figure = refining_figure(rows, answer.quality.floor, context, batch)
         if figure is not None:
             where = f"Batch {batch:,}, context {context:,}"
             note = (

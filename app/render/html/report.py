@@ -1,7 +1,7 @@
 """How does a person read the answer of `optimize`? As one HTML file that needs no network.
 
-Builds the page from the answer's JSON object, fresh or read back from recommendation.json, so that
-a report can be made later. Everything in an answer is untrusted text: it is escaped, and a content
+Builds the page from the answer's rows, fresh or read back from recommendation.json, so that a report
+can be made later. Everything in an answer is untrusted text: it is escaped, and a content
 security policy lets only the page's own two scripts run. Leaves out the figures themselves
 (`charts`).
 """
@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from app.answers.answer import Answer
+from app.answers.optimize.rankings import Rankings, read_rankings
+from app.answers.optimize.rows import ChoiceRow
 from app.answers.pages import plots_available
 from app.render.charts import charts
-from app.render.charts.charts import contexts, digits, interval_words, rows
+from app.render.charts.charts import digits, interval_words
 from app.render.html.optimize_sections import (
     counters_section,
     neighbours_section,
@@ -33,17 +35,17 @@ Json = Mapping[str, Any]
 Figures = dict[str, charts.Figure]
 
 
-def write_report(answer: Json, path: Path) -> None:
+def write_report(saved: Json, path: Path) -> None:
     """Write an answer as a standalone page, whole: to a neighbour first, then renamed.
 
     Args:
-        answer: the JSON object of `optimize`.
+        saved: the JSON object of `optimize`.
         path: the HTML file; its folder is made.
 
     Raises:
         InputError: not an answer of `optimize`, plotly is missing, or the place cannot be written.
     """
-    write_page(report_page(answer), path)
+    write_page(report_page(saved), path)
 
 
 def write_pages(answer: Answer, folder: Path) -> None:
@@ -57,59 +59,63 @@ def write_pages(answer: Answer, folder: Path) -> None:
         write_report(jsonable(answer), folder / "report.html")
 
 
-def report_page(answer: Json) -> str:
+def report_page(saved: Json) -> str:
     """The page that `write_report` writes; the same answer gives the same text."""
     figures: Figures = {}
     with whole_answer("optimize"):
-        question = answer.get("inputs") or {}
-        title = f"{question.get('model', '')} on {question.get('device', '')}"
+        answer = read_rankings(saved)
+        title = f"{answer.inputs.get('model', '')} on {answer.inputs.get('device', '')}"
         return html_page(title, _body(answer, figures), figures)
 
 
-def headline(answer: Json) -> str:
+def headline(answer: Rankings) -> str:
     """What to run at the smallest batch and how fast that is, in plain words (not escaped)."""
     first = _first(answer)
-    where = f"at batch {first['batch']:,} and context {first['context']:,}"
-    if first["topology"] == "off":
+    where = f"at batch {first.batch:,} and context {first.context:,}"
+    if first.topology == "off":
         return f"Run without speculation {where}: nothing that was compared is faster"
-    plural = "s" if first["draft_tokens"] != 1 else ""
+    plural = "s" if first.draft_tokens != 1 else ""
     shapes = {
         "tree": "a tree of ",
         "dynamic_tree": "dynamic trees of ",
         "state_trees": "prompted trees of ",
     }
-    shape = shapes.get(first["topology"], "")
-    span = first["speedup_interval"]
-    sure = "" if not span or None in span or span[0] > 1 else ", so it may be no faster"
+    shape = shapes.get(first.topology, "")
+    span = first.speedup_interval
+    sure = ", so it may be no faster" if _reaches_one(span) else ""
     return (
-        f"Run {first['drafter']} with {shape}{first['draft_tokens']} draft token{plural} {where}:"
-        f" {digits(first['speedup'])}× the speed of no speculation (80 % interval"
+        f"Run {first.drafter} with {shape}{first.draft_tokens} draft token{plural} {where}:"
+        f" {digits(first.speedup)}× the speed of no speculation (80 % interval"
         f" {interval_words(span, '×')}{sure})"
     )
 
 
-def across_batches(answer: Json) -> str:
+def _reaches_one(span: Sequence[float | None] | None) -> bool:
+    """Whether an interval, where it is known, holds no gain."""
+    low, high = span or (None, None)
+    return low is not None and high is not None and low <= 1
+
+
+def across_batches(answer: Rankings) -> str:
     """How the headline goes on: the schedule of the winner's chains, and where another method takes
     the lead.
     """
     first = _first(answer)
-    winners = sorted(
-        (r for r in answer["choices"] if r["context"] == first["context"]), key=lambda r: r["batch"]
-    )
-    words = schedule_words(answer.get("schedule") or ())
-    chains = " of chains" if first["topology"] in ("tree", "dynamic_tree", "state_trees") else ""
+    winners = answer.at(first.context)
+    words = schedule_words(answer.schedule)
+    chains = " of chains" if first.topology in ("tree", "dynamic_tree", "state_trees") else ""
     parts = [f"as a schedule{chains}, {words}"] if words else []
     for before, row in pairwise(winners):
         name, previous = (
-            "no speculation" if r["topology"] == "off" else str(r["drafter"]) for r in (row, before)
+            "no speculation" if r.topology == "off" else str(r.drafter) for r in (row, before)
         )
         if name != previous:
-            parts.append(f"{name} leads from batch {row['batch']:,}")
+            parts.append(f"{name} leads from batch {row.batch:,}")
     return "; ".join(parts)
 
 
-def _body(answer: Json, figures: Figures) -> str:
-    if not answer["choices"]:
+def _body(answer: Rankings, figures: Figures) -> str:
+    if not answer.choices:
         raise ValueError("no choices")
     parts = (
         counters_section(answer),
@@ -121,8 +127,8 @@ def _body(answer: Json, figures: Figures) -> str:
     return "".join((_head(answer), *_charts(answer, figures), *parts))
 
 
-def _head(answer: Json) -> str:
-    inputs, first = answer.get("inputs") or {}, _first(answer)
+def _head(answer: Rankings) -> str:
+    inputs, first = answer.inputs, _first(answer)
     question = [
         inputs.get("model"),
         inputs.get("device"),
@@ -130,23 +136,27 @@ def _head(answer: Json) -> str:
     ]
     question.append(f"tensor parallel {inputs['tp']}" if inputs.get("tp", 1) != 1 else "")
     eyebrow = " · ".join(str(part) for part in question if part)
-    ratios = (
-        ("speedup", "speedup", "×"),
-        ("throughput", "tokens_per_s", " tokens/s"),
-        ("tokens per step", "tokens_per_step", " tokens"),
-    )
     facts = [
-        *(
-            (name, digits(first[key]), unit, interval_words(first[f"{key}_interval"], unit))
-            for name, key, unit in ratios
+        ("speedup", digits(first.speedup), "×", interval_words(first.speedup_interval, "×")),
+        (
+            "throughput",
+            digits(first.tokens_per_s),
+            " tokens/s",
+            interval_words(first.tokens_per_s_interval, " tokens/s"),
+        ),
+        (
+            "tokens per step",
+            digits(first.tokens_per_step),
+            " tokens",
+            interval_words(first.tokens_per_step_interval, " tokens"),
         ),
         (
             "step time",
-            digits(first["step_s"] / MILLI),
+            digits(first.step_s / MILLI),
             " ms",
-            interval_words(first["step_s_interval"], " ms", MILLI),
+            interval_words(first.step_s_interval, " ms", MILLI),
         ),
-        ("limit", str(first["limit"]), "", "what a step waits for"),
+        ("limit", str(first.limit), "", "what a step waits for"),
     ]
     tiles = "".join(
         f"<div><dt>{name}</dt><dd>{escape(value)}<small>{unit}</small><span>{escape(note)}</span></dd></div>"
@@ -161,24 +171,24 @@ def _head(answer: Json) -> str:
     )
 
 
-def _badges(answer: Json) -> Iterable[str]:
+def _badges(answer: Rankings) -> Iterable[str]:
     """What a reader must know before trusting the first line."""
-    origin = _first(answer).get("provenance") or {}
-    acceptance, device = origin.get("acceptance") or {}, origin.get("device") or {}
-    label = escape(str(acceptance.get("label") or "acceptance of unknown origin"))
-    if acceptance.get("borrowed") or acceptance.get("kind") not in ("recorded", "counted"):
+    origin = _first(answer).provenance
+    acceptance, device = origin.acceptance, origin.device
+    label = escape(str(acceptance.label))
+    if acceptance.borrowed or acceptance.kind not in ("recorded", "counted"):
         yield f'<b class="badge warn">⚠ {label}</b>'
     else:
         yield f'<b class="badge">✓ {label}</b>'
-    if device.get("calibrated"):
+    if device.calibrated:
         yield '<b class="badge">✓ constants fitted to this device</b>'
     else:
-        other = escape(str(device.get("constants_from") or "no device"))
+        other = escape(str(device.constants_from or "no device"))
         yield f'<b class="badge warn">⚠ constants fitted on {other}</b>'
 
 
-def _charts(answer: Json, figures: Figures) -> Iterable[str]:
-    asked = contexts(answer)
+def _charts(answer: Rankings, figures: Figures) -> Iterable[str]:
+    asked = answer.contexts
     if len(asked) > 1:
         buttons = "".join(
             '<label><input type="radio" name="context"'
@@ -220,7 +230,7 @@ def _charts(answer: Json, figures: Figures) -> Iterable[str]:
     yield f'<section class="grid">{"".join((*cards, *_shape_cards(answer, figures)))}</section>'
 
 
-def _shape_cards(answer: Json, figures: Figures) -> Iterable[str]:
+def _shape_cards(answer: Rankings, figures: Figures) -> Iterable[str]:
     """What depends on no batch and context: tokens per step, and the drawn tree."""
     curve = charts.acceptance_figure(answer)
     if curve:
@@ -235,9 +245,9 @@ def _shape_cards(answer: Json, figures: Figures) -> Iterable[str]:
     row = charts.best_tree(answer)
     if row:
         shares = charts.path_acceptance(answer, row)
-        name = f"Tree of {row['draft_tokens']} draft tokens: {row['drafter']}"
-        chosen = any(row is winner for winner in answer["choices"])
-        note = f"At batch {row['batch']:,}, context {row['context']:,}: " + (
+        name = f"Tree of {row.draft_tokens} draft tokens: {row.drafter}"
+        chosen = any(row is winner for winner in answer.choices)
+        note = f"At batch {row.batch:,}, context {row.context:,}: " + (
             "the fastest configuration there. "
             if chosen
             else "this method’s best, though another method is faster. "
@@ -245,7 +255,7 @@ def _shape_cards(answer: Json, figures: Figures) -> Iterable[str]:
         note += "Siblings stand by rank, the likeliest on the left."
         if shares:
             note += " Colour and size: share of steps that keep the token, over all requests."
-        shape = Tree.from_json(row["tree"])
+        shape = Tree.from_json(row.tree)
         figure = charts.tree_figure(shape, shares)
         yield _card(
             figures, "tree", figure, name, note, 'class="wide"', 15 * charts.tree_leaves(shape)
@@ -276,7 +286,7 @@ def _card(
     )
 
 
-def _choices(answer: Json) -> str:
+def _choices(answer: Rankings) -> str:
     head = (
         "batch",
         "context (tokens)",
@@ -289,44 +299,36 @@ def _choices(answer: Json) -> str:
         "limit",
     )
 
-    def cells(row: Json) -> list[str]:
+    def cells(row: ChoiceRow) -> list[str]:
         return [
-            f"{row['batch']:,}",
-            f"{row['context']:,}",
-            escape(str(row["drafter"])),
-            escape(str(row["draft"])),
-            _spread(
-                digits(row["tokens_per_step"]), interval_words(row["tokens_per_step_interval"])
-            ),
-            _spread(
-                digits(row["step_s"] / MILLI), interval_words(row["step_s_interval"], "", MILLI)
-            ),
-            _spread(digits(row["tokens_per_s"]), interval_words(row["tokens_per_s_interval"])),
-            _spread(digits(row["speedup"]), interval_words(row["speedup_interval"])),
-            escape(str(row["limit"])),
+            f"{row.batch:,}",
+            f"{row.context:,}",
+            escape(str(row.drafter)),
+            escape(str(row.draft)),
+            _spread(digits(row.tokens_per_step), interval_words(row.tokens_per_step_interval)),
+            _spread(digits(row.step_s / MILLI), interval_words(row.step_s_interval, "", MILLI)),
+            _spread(digits(row.tokens_per_s), interval_words(row.tokens_per_s_interval)),
+            _spread(digits(row.speedup), interval_words(row.speedup_interval)),
+            escape(str(row.limit)),
         ]
 
-    behind = {(here["batch"], here["context"]): here for here in answer.get("cells") or ()}
+    behind = {(here.batch, here.context): here for here in answer.cells}
 
-    def winner(row: Json) -> list[str]:
-        here = behind.get((row["batch"], row["context"]), {})
-        after, lost = here.get("runner_up"), here.get("lost_ratio")
-        name = (
-            " ".join(str(part) for part in (after["drafter"], after["draft"]) if part)
-            if after
-            else ""
-        )
+    def winner(row: ChoiceRow) -> list[str]:
+        here = behind.get((row.batch, row.context))
+        after, lost = (None, None) if here is None else (here.runner_up, here.lost_ratio)
+        name = " ".join(str(part) for part in (after.drafter, after.draft) if part) if after else ""
         return [*cells(row), escape(name), "" if lost is None else f"{100 * lost:.0f} %"]
 
-    order = {c: n for n, c in enumerate(contexts(answer))}
-    every = sorted(rows(answer), key=lambda row: (order[row["context"]], row["batch"]))
+    order = {c: n for n, c in enumerate(answer.contexts)}
+    every = sorted(answer.ranked, key=lambda row: (order[row.context], row.batch))
     more = ""
-    if len(every) > len(answer["choices"]):
+    if len(every) > len(answer.choices):
         more = (
             f"<details><summary>Every method at every batch ({len(every)} rows)</summary>"
             f"{_table(head, map(cells, every))}</details>"
         )
-    left_out = ", ".join(str(batch) for batch in answer.get("dropped_batches") or ())
+    left_out = ", ".join(str(batch) for batch in answer.dropped_batches)
     note = (
         f"<p>Left out, too large for the device’s memory: batch {escape(left_out)}.</p>"
         if left_out
@@ -337,24 +339,24 @@ def _choices(answer: Json) -> str:
         "<p>The fastest configuration at each batch, and how much slower the next best is; small"
         " print: 80 % "
         "intervals.</p>"
-        f"{_table((*head, 'next best', 'loses'), map(winner, answer['choices']))}{note}{more}</section>"
+        f"{_table((*head, 'next best', 'loses'), map(winner, answer.choices))}{note}{more}</section>"
     )
 
 
-def _schedules(answer: Json) -> str:
+def _schedules(answer: Rankings) -> str:
     lines = [
         [
-            escape(str(s["method"])),
-            f"{s['context']:,}",
-            escape(schedule_words(s["schedule"])),
-            f"{digits(100 * s['schedule_loss_ratio'])} %",
+            escape(str(s.method)),
+            f"{s.context:,}",
+            escape(schedule_words(s.schedule)),
+            f"{digits(100 * s.schedule_loss_ratio)} %",
         ]
-        for s in answer.get("schedules") or ()
+        for s in answer.schedules
     ]
     files = [
         f"<li>{escape(str(engine))}:"
         f" {', '.join(f'<code>{escape(str(f))}</code>' for f in paths)}</li>"
-        for engine, paths in (answer.get("exports") or {}).items()
+        for engine, paths in (answer.exports).items()
     ]
     if not lines and not files:
         return ""
@@ -366,26 +368,24 @@ def _schedules(answer: Json) -> str:
     return f'<section class="card"><h2>Schedules</h2>{note}{table}{listed}</section>'
 
 
-def _origin(answer: Json) -> str:
+def _origin(answer: Rankings) -> str:
     found = []
-    for d in answer.get("drafters") or ():
-        known = d.get("acceptance") or {}
-        sampling = ", ".join(f"{key} {value}" for key, value in (d.get("sampling") or {}).items())
-        badge = ' <b class="badge warn">borrowed</b>' if d.get("borrowed") else ""
+    for d in answer.drafters:
+        sampling = ", ".join(f"{key} {value}" for key, value in (d.sampling or {}).items())
+        badge = ' <b class="badge warn">borrowed</b>' if d.borrowed else ""
         texts = (
-            d["name"],
-            known.get("kind", ""),
-            d.get("file") or known.get("source", ""),
-            d.get("model") or "",
-            d.get("recorded_drafter") or "",
+            d.name,
+            d.acceptance.kind,
+            d.file or d.acceptance.source,
+            d.model or "",
+            d.recorded_drafter or "",
             sampling,
-            d.get("dataset") or "",
+            d.dataset or "",
         )
         cells = [escape(str(text)) for text in texts]
         cells[3] += badge
         counts = [
-            f"{d[key]:,}" if d.get(key) is not None else ""
-            for key in ("requests", "tokens", "level")
+            "" if count is None else f"{count:,}" for count in (d.requests, d.tokens, d.level)
         ]
         found.append([*cells, *counts])
     head = (
@@ -402,7 +402,7 @@ def _origin(answer: Json) -> str:
     )
     inputs = "".join(
         f"<dt>{escape(str(key))}</dt><dd>{escape(json.dumps(value, ensure_ascii=False))}</dd>"
-        for key, value in (answer.get("inputs") or {}).items()
+        for key, value in (answer.inputs).items()
         if value is not None
     )
     return (
@@ -419,33 +419,28 @@ def _origin(answer: Json) -> str:
     )
 
 
-def _costs(answer: Json) -> str:
+def _costs(answer: Rankings) -> str:
     """One line per contender, from its smallest batch: device, overhead, and what makes the answer
     uncertain.
     """
     lines: dict[str, list[str]] = {}
-    for row in rows(answer):
-        origin = row.get("provenance") or {}
-        device, overhead = origin.get("device") or {}, origin.get("overhead") or {}
-        fitted = (
-            f"fitted on {device.get('constants_from') or 'no device'}"
-            f" ({origin.get('fidelity', '')})"
+    for row in answer.ranked:
+        origin = row.provenance
+        device, overhead = origin.device, origin.overhead
+        fitted = f"fitted on {device.constants_from or 'no device'} ({origin.fidelity})"
+        terms = ", ".join(
+            f"{term.term} ±{digits(100 * term.ratio)} %" for term in origin.dominant_uncertainty
         )
-        dominant = origin.get("dominant_uncertainty") or ()
-        terms = ", ".join(f"{term['term']} ±{digits(100 * term['ratio'])} %" for term in dominant)
-        source = (
-            f"{overhead.get('engine', '')} {overhead.get('versions', '')}:"
-            f" {overhead.get('source', '')}"
-        )
+        source = f"{overhead.engine} {overhead.versions}: {overhead.source}"
         texts = (
-            row["drafter"],
-            device.get("name", ""),
+            row.drafter,
+            device.name,
             fitted,
-            origin.get("drafter", ""),
+            origin.drafter,
             source,
-            f"{terms} of the step at batch {row['batch']}",
+            f"{terms} of the step at batch {row.batch}",
         )
-        lines.setdefault(str(row["drafter"]), [escape(str(text)) for text in texts])
+        lines.setdefault(str(row.drafter), [escape(str(text)) for text in texts])
     head = (
         "method",
         "device",
@@ -479,10 +474,6 @@ def _spread(value: str, span: str) -> str:
     return f"{escape(value)}<small>{escape(span)}</small>"
 
 
-def _first(answer: Json) -> Json:
+def _first(answer: Rankings) -> ChoiceRow:
     """The winner at the first context's smallest batch."""
-    found: Json = min(
-        (r for r in answer["choices"] if r["context"] == contexts(answer)[0]),
-        key=lambda r: r["batch"],
-    )
-    return found
+    return answer.at(answer.contexts[0])[0]

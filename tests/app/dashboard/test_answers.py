@@ -186,8 +186,11 @@ def test_a_card_says_how_sure_it_is_and_a_drafter_that_does_not_pay_is_off():
     assert not any("n-gram" in note for note in off.notes if "Acceptance" in note)
 
 
-def test_the_cheapest_device_meets_the_limits_and_the_command_line_says_its_price(capsys, tmp_path):
-    state = State(batch=8, slo_tpot=20.0)
+@pytest.mark.parametrize("bandwidth_ratio", [1.0, 0.5])
+def test_the_cheapest_device_meets_the_limits_and_the_command_line_says_its_price(
+    capsys, tmp_path, bandwidth_ratio
+):
+    state = State(batch=8, slo_tpot=20.0, bandwidth_ratio=bandwidth_ratio)
     rest = answer_run(state).deferred()
     rows = rest.tables[0][1]
     priced = [

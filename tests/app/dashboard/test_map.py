@@ -15,35 +15,46 @@ from app.dashboard.state import State
 RANKED = "smollm2-135m--early-exit--greedy"
 
 
-def predicted(capsys, line):
-    """The points of a command line that the page hands out."""
-    capsys.readouterr()
-    assert main([*shlex.split(line)[1:], "--json"]) == 0
-    return json.loads(capsys.readouterr().out)["predictions"]
+@pytest.fixture
+def optimized(capsys, tmp_path):
+    """The choice of a command line that the page hands out."""
+
+    def ask(line):
+        capsys.readouterr()
+        words = [*shlex.split(line)[1:], "--json", "--out", str(tmp_path)]
+        assert main(words) == 0
+        (choice,) = json.loads(capsys.readouterr().out)["choices"]
+        return choice
+
+    return ask
 
 
-def test_the_cut_through_the_map_is_that_of_predict(capsys):
+def test_the_best_of_the_cut_through_the_map_is_that_of_optimize(optimized):
     state = State(
         batch=16,
         context=4096,
-        draft_tokens=4,
         method="eagle-3",
         known_by="rate",
         acceptance="0.65",
     )
     answer = answer_map(state)
-    points = predicted(capsys, answer.command)
-    drawn = answer.deferred().cards[0].figure["data"][1]["y"]
-    assert drawn == pytest.approx([point["speedup"] for point in points])
+    choice = optimized(answer.command)
+    line = answer.deferred().cards[0].figure["data"][1]
+    best = max(range(len(line["y"])), key=line["y"].__getitem__)
+    assert (line["x"][best], line["y"][best]) == (
+        choice["draft_tokens"],
+        pytest.approx(choice["speedup"]),
+    )
 
 
 def test_the_map_holds_the_cut_and_leaves_out_what_does_not_fit():
     answer = answer_map(State(batch=8, context=1024))
     lengths, speedups = (card.figure["data"][0]["z"] for card in answer.cards[:2])
     row, column = CONTEXTS.index(1024), BATCHES.index(8)
-    cut = answer.deferred().cards[0].figure["data"][1]["y"]
-    assert lengths[row][column] == max(range(len(cut)), key=cut.__getitem__)
-    assert speedups[row][column] == pytest.approx(max(cut))
+    line = answer.deferred().cards[0].figure["data"][1]
+    cut = dict(zip(line["x"], line["y"], strict=True))
+    assert lengths[row][column] == max(cut, key=cut.__getitem__)
+    assert speedups[row][column] == pytest.approx(max(cut.values()))
     assert lengths[-1][-1] is None, "512 requests of 65,536 tokens are too large for any device"
     known = [value for line in speedups for value in line if value is not None]
     assert min(known) >= 1.0 - 1e-12, "off is always among the choices"
@@ -88,7 +99,7 @@ def test_a_point_that_does_not_hold_is_a_marked_row_with_changes_that_do(state, 
     assert bool(later.changes) == ("nothing" not in row["nearest that holds"])
 
 
-def test_points_that_miss_a_limit_are_empty_and_those_that_meet_it_are_predicts(capsys):
+def test_points_that_miss_a_limit_are_empty_and_those_that_meet_it_are_optimizes(optimized):
     free, limited = (answer_map(State(slo_tpot=limit)) for limit in (0.0, 4.0))
     lengths, kept = (each.cards[0].figure["data"][0]["z"] for each in (free, limited))
     row, own = lengths[CONTEXTS.index(1024)], kept[CONTEXTS.index(1024)]
@@ -100,10 +111,8 @@ def test_points_that_miss_a_limit_are_empty_and_those_that_meet_it_are_predicts(
     ]
     assert "misses the limits" in words[1] and "misses" not in words[0]
     point = answer_map(State(batch=BATCHES[edge]))
-    step_ms = [
-        row["step_s"] / row["tokens_per_step"] * 1e3 for row in predicted(capsys, point.command)
-    ]
-    assert min(step_ms) > 4.0
+    choice = optimized(point.command)
+    assert choice["step_s"] / choice["tokens_per_step"] * 1e3 > 4.0
 
 
 @pytest.mark.parametrize(("model", "borrowed"), [("llama-3.1-8b", True), ("smollm2-135m", False)])

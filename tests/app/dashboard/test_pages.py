@@ -21,7 +21,7 @@ from app import dashboard  # noqa: E402
 from app.dashboard import pages  # noqa: E402
 from app.dashboard.answer import DeferredAnswer  # noqa: E402
 from app.dashboard.answers import every_device, hardware  # noqa: E402
-from app.dashboard.controls.bar import BEHIND, INLINE, QUESTION  # noqa: E402
+from app.dashboard.controls.bar import BEHIND, INLINE, QUESTION, words  # noqa: E402
 from app.dashboard.measured import measured_results  # noqa: E402
 from app.dashboard.state import FIELDS, PAGES, State, address, from_query  # noqa: E402
 from app.dashboard.wording import TITLES  # noqa: E402
@@ -240,9 +240,15 @@ def test_what_is_typed_wrong_is_said_and_leaves_the_question_as_it_was():
     assert is_calm(app)
     assert link(app)["acceptance"] == "0.8,0.6"
     assert any("must be rates" in each.value for each in app.caption)
+    assert app.warning and not codes(app), "no answer to what was typed before"
     control(app, "acceptance").set_value("0.8, 0.5").run()
     assert link(app)["acceptance"] == "0.8,0.5"
     assert not any("must be rates" in each.value for each in app.caption)
+
+
+def test_the_bar_says_that_the_device_is_a_changed_one():
+    assert words("Hardware", State(bandwidth_ratio=0.5)) == "1 × h100-sxm, changed · vllm"
+    assert words("Hardware", State()) == "1 × h100-sxm · vllm"
 
 
 def test_a_drafter_without_a_name_has_no_rate_of_its_own():

@@ -1,23 +1,23 @@
 """One question for every page, in the words of the command line; files that the server keeps."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from app.dashboard.held import (
+    as_shown,
     hold_config,
     is_known_model,
     model_place,
     recording_place,
-    shown_model,
     understood,
     without_places,
 )
-from app.dashboard.question import chain, drafter_options, drafters, read_question, scenario
+from app.dashboard.question import chain, deployment, drafter_options, drafters, scenario
 from app.dashboard.state import State, from_query, to_query
 from costmodel.architectures.library import load_model
+from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.drafters.default_drafters import default_drafters
 from costmodel.optimizers.drafters.named_drafters import drafter_source
 from hardware_profiles.errors import InputError, UnknownNameError
@@ -40,9 +40,10 @@ CONFIG = {
 
 def test_without_a_name_the_drafters_of_the_model_compete():
     for model in ("llama-3.1-8b", "smollm2-135m"):
-        asked = read_question(State(model=model))
-        expected = default_drafters(replace(asked.configuration))[1]
-        assert [source.reference for source in asked.drafters] == [
+        state = State(model=model)
+        plain = DecodingConfiguration(method="plain-decoding", deployment=deployment(state))
+        expected = default_drafters(plain)[1]
+        assert [source.reference for source in drafters(state)] == [
             source.reference for source in expected
         ]
     assert drafter_options(State()) == {"drafter": ()}
@@ -106,7 +107,7 @@ def test_a_config_is_kept_by_its_content_and_its_link_works_here():
     assert hold_config(json.dumps(CONFIG, indent=2).encode()) == name
     assert load_model(model_place(name)).layers == 16
     assert from_query({"model": name}) == (State(model=name), [])
-    assert shown_model(model_place(name)) == "config.json", "no folder of the server"
+    assert as_shown(f"--model {model_place(name)}") == "--model config.json", "no server folder"
     assert (
         without_places(f"serve '{Path(model_place(name)).parent}' --x 1")
         == "serve 'PATH_OF_THE_MODEL' --x 1"

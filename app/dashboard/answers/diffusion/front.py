@@ -15,7 +15,6 @@ from app.dashboard.answer import Card, DeferredAnswer, Figure, Row, lower
 from app.dashboard.answers.diffusion.recordings import Recording, shipped_recording
 from app.render.charts.charts import NEUTRAL, PALETTE, digits
 from app.render.charts.refining_figures import refining_figure
-from app.render.json import jsonable
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.refining.grid import policy_grid
 from costmodel.optimizers.refining.search import (
@@ -100,14 +99,12 @@ def front_answer(
     """
     at_batch = replace(result, points=result.at(batch, context))
     answer = searched_policies(at_batch, {}, seed)
-    figure = refining_figure(
-        {**jsonable(answer), "quality": {"floor": result.floor}}, context, batch
-    )
+    rows = [*answer.choices, *answer.alternatives]
+    figure = refining_figure(rows, result.floor, context, batch)
     if figure is None:
         return DeferredAnswer(
             notes=["Speed cannot be set against agreement: nothing was recorded one token a pass."]
         )
-    rows = [*answer.choices, *answer.alternatives]
     figure["data"] += [_star(row) for row in rows if row.policy == policy.name and row.tokens_per_s]
     prompts = ", ".join(f"{count} beside {cache} cache" for cache, count in result.prompts.items())
     note = (

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.answers.feasible import require_cell
-from app.dashboard.answer import Card, PageAnswer, lower, options, scenario, setting_of, shown_path
+from app.answers.predict.rows import PredictionRow, Predictions
+from app.dashboard.answer import Card, PageAnswer, lower, scenario
 from app.dashboard.answers.diffusion.front import (
     Search,
     front_answer,
@@ -25,20 +25,22 @@ from app.dashboard.answers.diffusion.recordings import (
     Recording,
     names_beside,
     own_recording,
+    readable,
     recording_name,
     shipped_recording,
 )
-from app.dashboard.state import State, command
+from app.dashboard.asking import Asked
+from app.dashboard.held import OWN_FILE
+from app.dashboard.question import where_asked
+from app.dashboard.state import State
+from app.questions.predict import PredictQuestion
 from app.render.charts.charts import batch_axis, digits, framed, line_of
 from app.render.charts.confidence_figures import confidence_figure, confidence_note
-from costmodel.answers.estimate import Estimate, estimate
-from costmodel.answers.fit import fits
 from costmodel.configuration import DecodingConfiguration
-from costmodel.laws.refining import refined
-from costmodel.passes.ops import Array
-from hardware_profiles.errors import InputError
+from hardware_profiles.errors import InfeasibleError, InputError
 from traces.kinds.confidence import ConfidenceTrace
 from traces.kinds.refine_policy import CACHES, COMMIT_RULES, RefinePolicy
+from traces.library import trace_name
 from traces.replay.confidence.passes import prompt_passes
 from traces.replay.confidence.summary import recorded_policies
 from traces.replay.confidence.walk import RefineReplay
@@ -50,17 +52,17 @@ BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Speeds:
-    """A policy's speed, alone and over batches.
+    """A policy's speed beside its twin's.
 
     Args:
-        at_batch: at the state's batch.
-        batches: that fit memory.
-        over: at those.
+        at_batch: of the policy, at the state's batch.
+        over: the same at every batch that fits.
+        twins: of plain decoding, at these batches.
     """
 
-    at_batch: Estimate
-    batches: Array
-    over: Estimate
+    at_batch: PredictionRow
+    over: Sequence[PredictionRow]
+    twins: Sequence[PredictionRow]
 
 
 def answer_diffusion(
@@ -91,10 +93,16 @@ def answer_diffusion(
     replay = recording.replay(policy)
     passes = prompt_passes(recording.anchors, policy, state.recorded_prompt - 1)
     configuration = _scenario(state, policy, recording.anchors.canvas_tokens)
-    speeds = _speeds(state, configuration, replay)
+    asked = asked_diffusion(
+        state, OWN_FILE if recording.path is None else trace_name(recording.path)
+    )
+    with readable(recording) as place:
+        answer = asked.changed(trace=place, batch=",".join(map(str, _batches(state)))).answer()
+    assert isinstance(answer, Predictions)
+    speeds = _speeds(state, answer)
     return PageAnswer(
         headline=_headline(state, replay, speeds),
-        command=_command(state, configuration, recording),
+        command=asked.line,
         numbers=_numbers(replay, speeds),
         cards=[
             lower(
@@ -133,7 +141,7 @@ def _search(state: State, configuration: DecodingConfiguration) -> Search:
     return Search(
         question=replace(configuration, refine=None),
         policy=configuration.refine,
-        batches=tuple(sorted({*BATCHES, state.batch})),
+        batches=tuple(_batches(state)),
         context=state.context,
         floor=state.agreement_ratio,
         seed=state.seed,
@@ -156,19 +164,53 @@ def _scenario(state: State, policy: RefinePolicy, canvas_tokens: int) -> Decodin
     return replace(scenario(state, method=METHOD), refine=policy, canvas_tokens=canvas_tokens)
 
 
-def _speeds(state: State, configuration: DecodingConfiguration, replay: RefineReplay) -> _Speeds:
-    setting = setting_of(configuration)
-    a = refined(setting.drafter.method, replay.tokens_per_step)
-    require_cell(configuration, setting, a, batch=state.batch, context=state.context)
-    batches = np.array(sorted({*BATCHES, state.batch}), dtype=np.float64)
-    batches = batches[
-        np.broadcast_to(fits(setting, a, batch=batches, context=state.context), batches.shape)
-    ]
-    return _Speeds(
-        at_batch=estimate(setting, a, batch=state.batch, context=state.context),
-        batches=batches,
-        over=estimate(setting, a, batch=batches, context=state.context),
+def _batches(state: State) -> list[int]:
+    return sorted({*BATCHES, state.batch})
+
+
+def asked_diffusion(state: State, trace: str) -> Asked:
+    """What `predict` is asked of a state.
+
+    Args:
+        state: the page's question.
+        trace: the recording as a command line names it.
+    """
+    policy = policy_asked(state)
+    rule = ",".join(f"{name}={value:g}" for name, value in policy.at.items())
+    return Asked(
+        verb=PredictQuestion,
+        values={
+            **where_asked(state),
+            "method": METHOD,
+            "trace": trace,
+            "commit": f"{policy.commit}:{rule}",
+            "block": str(policy.block_tokens),
+            "cache": policy.cache,
+            "batch": str(state.batch),
+            "context": str(state.context),
+            "seed": state.seed,
+        },
     )
+
+
+def _speeds(state: State, answer: Predictions) -> _Speeds:
+    """The speeds of an answer over batches.
+
+    Raises:
+        InfeasibleError: the state's batch does not fit.
+    """
+    policies = [row for row in answer.predictions if row.draft_tokens]
+    own = next(row for row in policies if row.batch == state.batch)
+    if not isinstance(own, PredictionRow):
+        raise InfeasibleError(own.reason_words)
+    over = [row for row in policies if isinstance(row, PredictionRow)]
+    fitting = {row.batch for row in over}
+    twins = [
+        row
+        for row in answer.predictions
+        if isinstance(row, PredictionRow) and not row.draft_tokens and row.batch in fitting
+    ]
+    return _Speeds(at_batch=own, over=over, twins=twins)
 
 
 def _headline(state: State, replay: RefineReplay, speeds: _Speeds) -> str:
@@ -176,13 +218,12 @@ def _headline(state: State, replay: RefineReplay, speeds: _Speeds) -> str:
     agreement = replay.agreement.mean
     where = "" if np.isnan(agreement) else f"at agreement {agreement:.2f}, "
     tokens = (
-        f"{digits(replay.tokens_per_step)} tokens a pass, {digits(float(at_batch.tokens_per_s))}"
+        f"{digits(at_batch.tokens_per_step)} tokens a pass, {digits(at_batch.tokens_per_s)}"
         " tokens/s"
     )
-    twin = f"{digits(float(at_batch.speedup))}× the autoregressive twin at batch {state.batch:,}"
+    twin = f"{digits(at_batch.speedup)}× the autoregressive twin at batch {state.batch:,}"
     sentence = f"{where}{policy_words(policy)}: {tokens}, {twin}"
-    over = np.broadcast_to(speeds.over.speedup, speeds.batches.shape).tolist()
-    ahead = {int(b): speedup >= 1.0 for b, speedup in zip(speeds.batches, over, strict=True)}
+    ahead = {row.batch: row.speedup >= 1.0 for row in speeds.over}
     return f"{sentence[0].upper()}{sentence[1:]}; {reach_words(ahead)}"
 
 
@@ -193,33 +234,32 @@ def _numbers(replay: RefineReplay, speeds: _Speeds) -> list[tuple[str, str]]:
     lowest, highest = (100 * float(bound.mean()) for bound in (agreement.lower, agreement.upper))
     bounds = f" ({lowest:.0f}–{highest:.0f})" if lowest < highest else ""
     return [
-        ("Tokens per pass", f"{digits(replay.tokens_per_step)}{spread}"),
+        ("Tokens per pass", f"{digits(speeds.at_batch.tokens_per_step)}{spread}"),
         (
             "Agreement with one token a pass",
             "unknown" if np.isnan(agreement.mean) else f"{100 * agreement.mean:.1f} %{bounds}",
         ),
-        ("Whole batch", f"{digits(float(speeds.at_batch.tokens_per_s))} tokens/s"),
-        ("Against the autoregressive twin", f"{digits(float(speeds.at_batch.speedup))}×"),
+        ("Whole batch", f"{digits(speeds.at_batch.tokens_per_s)} tokens/s"),
+        ("Against the autoregressive twin", f"{digits(speeds.at_batch.speedup)}×"),
         ("Passes of a canvas", digits(float(replay.steps.mean()))),
     ]
 
 
 def _speed_figure(speeds: _Speeds) -> dict[str, object]:
-    batches = [int(batch) for batch in speeds.batches]
-    plain = speeds.batches / np.broadcast_to(speeds.over.plain.total_s, speeds.batches.shape)
-    lines = {"masked decoding": speeds.over.tokens_per_s, "autoregressive twin": plain}
+    batches = [row.batch for row in speeds.over]
+    lines = {"masked decoding": speeds.over, "autoregressive twin": speeds.twins}
     data = [
         line_of(
             name,
             place,
-            batches,
-            values.tolist(),
+            [row.batch for row in rows],
+            [row.tokens_per_s for row in rows],
             [
-                f"<b>{name}</b><br>batch {b:,}: {digits(v)} tokens/s"
-                for b, v in zip(batches, values, strict=True)
+                f"<b>{name}</b><br>batch {row.batch:,}: {digits(row.tokens_per_s)} tokens/s"
+                for row in rows
             ],
         )
-        for place, (name, values) in enumerate(lines.items())
+        for place, (name, rows) in enumerate(lines.items())
     ]
     side = {"title": {"text": "tokens/s, whole batch"}, "type": "log", "dtick": "D2"}
     return framed(data, batch_axis(batches), side, showlegend=True)
@@ -238,26 +278,6 @@ def _recorded(trace: ConfidenceTrace, seed: int) -> Sequence[Mapping[str, object
         }
         for policy in recorded_policies(trace, seed=seed)
     ]
-
-
-def _command(state: State, configuration: DecodingConfiguration, recording: Recording) -> str:
-    policy = policy_asked(state)
-    path = "YOUR-FILE" if recording.path is None else shown_path(recording.path)
-    rule = ",".join(f"{name}={value:g}" for name, value in policy.at.items())
-    return command(
-        ["predict"],
-        options(configuration)
-        | {
-            "method": METHOD,
-            "trace": path,
-            "commit": f"{policy.commit}:{rule}",
-            "block": policy.block_tokens,
-            "cache": policy.cache,
-            "batch": state.batch,
-            "context": state.context,
-            "seed": state.seed or None,
-        },
-    )
 
 
 def _notes(state: State, trace: ConfidenceTrace, replay: RefineReplay) -> list[str]:

@@ -4,7 +4,9 @@ A replay depends on nothing but the trace and the policy: it is kept with the tr
 device, model or batch changes costs alone. Leaves out reading uploads, and what a trace says.
 """
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -15,10 +17,10 @@ from costmodel.optimizers.refining.search import Played, played_policies
 from hardware_profiles.errors import InputError
 from traces.kinds.confidence import ConfidenceTrace
 from traces.kinds.refine_policy import RefinePolicy
-from traces.library import shipped_confidence
+from traces.library import shipped_confidence, trace_name
 from traces.replay.confidence.anchors import Anchors, pooled
 from traces.replay.confidence.walk import RefineReplay, replay_policy
-from traces.storage.confidence_file import read_confidence
+from traces.storage.confidence_file import read_confidence, write_confidence
 
 MOST_REPLAYS = 4096  # kept with a recording
 
@@ -77,6 +79,18 @@ def own_recording(trace: ConfidenceTrace | Recording) -> Recording:
         if isinstance(trace, Recording)
         else Recording(path=None, trace=trace, anchors=pooled(trace))
     )
+
+
+@contextmanager
+def readable(recording: Recording) -> Iterator[str]:
+    """What a verb reads a trace from: its name, or a file of somebody's own while it is read."""
+    if recording.path is not None:
+        yield trace_name(recording.path)
+        return
+    with tempfile.TemporaryDirectory(prefix="rooftree-session-") as folder:
+        place = Path(folder) / "confidence.parquet"
+        write_confidence(recording.trace, place)
+        yield str(place)
 
 
 @lru_cache(maxsize=8)

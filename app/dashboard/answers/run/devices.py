@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from app.dashboard.answer import Change, Row, setting_of
-from app.dashboard.question import read_question
-from app.dashboard.state import State, sold_devices
+from app.dashboard.question import limits_of
+from app.dashboard.state import FACTORS, State, sold_devices
 from app.render.charts.charts import digits
 from costmodel.draft_shape import shape_of
 from costmodel.optimizers.device_choices import DeviceChoice, device_choices
@@ -29,7 +29,7 @@ def cheapest(recommendation: Recommendation, state: State) -> tuple[list[Row], s
         _priced(),
         batch=state.batch,
         context=state.context,
-        limits=read_question(state).limits,
+        limits=limits_of(state),
         setting_of=setting_of,
     )
     best = choices[0]
@@ -45,9 +45,10 @@ def cheapest(recommendation: Recommendation, state: State) -> tuple[list[Row], s
     same = (best.device, best.tensor_parallel) == (state.device, state.tp)
     if own is not None and own is not best and own.usd_per_million is not None:
         note += f"; {own.tensor_parallel} × {own.device} costs ${digits(own.usd_per_million)}"
-    change = Change(
-        label=f"Ask about {where}", values={"device": best.device, "tp": best.tensor_parallel}
-    )
+    values: dict[str, str | int | float] = {"device": best.device, "tp": best.tensor_parallel}
+    if best.device != state.device:  # it was priced as it is sold
+        values |= dict.fromkeys(FACTORS, 1.0)
+    change = Change(label=f"Ask about {where}", values=values)
     return [_row(choice, state.batch) for choice in choices], f"{note}.", [] if same else [change]
 
 

@@ -8,7 +8,8 @@ import io
 import zipfile
 from collections.abc import Mapping
 
-from app.answers.deployables import Deployable, deployable, deployables
+from app.answers.deployables import Deployable
+from app.answers.optimize.recommended import Recommended
 from app.dashboard.answer import EngineStart
 from app.dashboard.held import without_places
 from app.dashboard.state import State
@@ -22,16 +23,16 @@ from hardware_profiles.errors import InputError
 BY_BATCH = "by-batch"  # folder of the schedule's files in the archive
 
 
-def alone(recommendation: Recommendation, state: State) -> tuple[list[EngineStart], list[str]]:
+def alone(answer: Recommended, state: State) -> tuple[list[EngineStart], list[str]]:
     """The engine's command for the state's batch, and sentences about what it leaves out.
 
     Args:
-        recommendation: the recommendation at the state's batch.
+        answer: at the state's batch.
         state: the page's question.
     """
     if state.engine not in ENGINES:
         return [], ["This engine takes no command: choose one that is served to have its files."]
-    one = deployable(recommendation, state.engine, context=state.context)
+    one = next(entry for entry in answer.entries if entry.engine == state.engine)
     if one.result is None:
         return [], [f"{one.engine} cannot run it: {one.reason}."]
     return [_start(f"At batch {state.batch:,}: {one.content}", one.result)], _why_other(one)
@@ -54,7 +55,10 @@ def scheduled(
     if state.engine not in ENGINES or (chosen := _schedule(recommendation, everywhere)) is None:
         return [], []
     try:
-        return [_start("As a schedule over batches", export(chosen, state.engine))], []
+        title = "As a schedule over batches"
+        if chosen.draft_tokens_at(state.batch) == 0:
+            title += f", which drafts nothing at batch {state.batch:,}"
+        return [_start(title, export(chosen, state.engine))], []
     except InputError as error:
         words = schedule_words(chosen.schedule) or f"draft {chosen.draft_tokens} tokens"
         return [], [
@@ -62,15 +66,20 @@ def scheduled(
         ]
 
 
-def archive(recommendation: Recommendation, everywhere: Recommendation, state: State) -> bytes:
+def archive(answer: Recommended, everywhere: Recommendation, state: State) -> bytes:
     """Every engine's files in one archive, a folder each, and those of the schedule in a folder of
     its own.
+
+    Args:
+        answer: at the state's batch.
+        everywhere: what was found at the usual batches.
+        state: the page's question.
     """
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as folder:
-        for entry in deployables(recommendation, context=state.context):
+        for entry in answer.entries:
             _write(folder, entry.engine, entry.result.files if entry.result else {})
-        for start in scheduled(recommendation, everywhere, state)[0]:
+        for start in scheduled(answer.search, everywhere, state)[0]:
             _write(folder, f"{state.engine}-{BY_BATCH}", start.files)
     return packed.getvalue()
 

@@ -5,58 +5,35 @@ Leaves out why a device is fast (`answers.hardware`).
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any
+from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
-from app.answers.feasible import change_words
-from app.answers.optimize.choices import cell, ranked, schedule_rows, unmet_rows
-from app.dashboard.answer import Card, DeferredAnswer, PageAnswer, Row, lower, options, scenario
+from app.answers.cells import MarkedCell
+from app.answers.optimize.rankings import Rankings
+from app.answers.optimize.recommended import Recommended, RecommendedCells
+from app.answers.optimize.rows import CellRow, ChoiceRow, Range
+from app.dashboard.answer import Card, DeferredAnswer, PageAnswer, Row, lower
 from app.dashboard.answers.run.devices import cheapest
 from app.dashboard.answers.run.engines import alone, archive, scheduled
-from app.dashboard.answers.unmet import MISSED, missed
+from app.dashboard.answers.unmet import MISSED, missed, nearest_words
+from app.dashboard.asking import Asked
 from app.dashboard.changes import asked_by
-from app.dashboard.question import (
-    DRAFTED,
-    PLAIN,
-    acceptance_words,
-    drafter_options,
-    has_recordings,
-    read_question,
-)
-from app.dashboard.state import State, command, with_values
+from app.dashboard.question import acceptance_words, drafters_asked, has_recordings, where_asked
+from app.dashboard.state import State
 from app.dashboard.wording import as_words
+from app.questions.optimize import DEFAULT_BATCHES, OptimizeQuestion
 from app.render.charts import charts
 from app.render.html.report import across_batches, headline
-from app.render.json import jsonable
 from costmodel.answers.estimate import estimate
 from costmodel.answers.explain import explain
-from costmodel.optimizers.allowed import NothingAllowedError, Unmet
-from costmodel.optimizers.recommend import (
-    DEFAULT_BATCHES,
-    ComparedDrafters,
-    Recommendation,
-    compare,
-    recommend_among,
-)
+from costmodel.optimizers.recommend import Recommendation
 from costmodel.optimizers.search import Choice
 from hardware_profiles.units import MILLI
 from traces.kinds.tree import Tree
 
 NOTHING = "No smaller batch or context, more devices or narrower format that was tried holds"
-COMPARED = (
-    "model",
-    "device",
-    "engine",
-    "dtype",
-    "kv_dtype",
-    "draft_dtype",
-    "tp",
-    *DRAFTED,
-    "tree_nodes",
-    "seed",
-)
 
 
 def answer_run(state: State) -> PageAnswer:
@@ -68,114 +45,113 @@ def answer_run(state: State) -> PageAnswer:
     Raises:
         InputError: options that exclude each other, or a drafter that cannot be.
     """
-    try:
-        here = _among(state, [state.batch])
-    except NothingAllowedError as error:
-        return _impossible(state, error.unmet)
-    mine = jsonable(ranked(here))
-    choice = here.winners[0]
+    asked = asked_run(state)
+    here = recommended(asked)
+    if isinstance(here, RecommendedCells):
+        return _impossible(state, asked, here.unmet)
+    usual = cache(lambda: recommended(asked.changed(batch=DEFAULT_BATCHES)))
     one, written = alone(here, state)
     return PageAnswer(
-        headline=headline(mine),
-        command=_command(state),
+        headline=headline(here),
+        command=asked.line,
         engines=one,
-        numbers=_numbers(jsonable(cell(here.optimum.cells[0], here)), mine["choices"][0]),
-        cards=_cards(mine),
+        numbers=_numbers(here.cells[0], here.choices[0]),
+        cards=_cards(here),
         tables=[
-            ("Every method's best configuration here", [_table_row(c) for c in charts.rows(mine)])
+            (
+                "Every method's best configuration here",
+                [_table_row(row) for row in here.ranked],
+            )
         ],
-        files={"rooftree-engine-files.zip": lambda: archive(here, _usual(state), state)},
-        notes=[text for text in (*_rests_on(here, choice), *written) if text],
-        deferred=lambda: _rest(here, state),
+        files={"rooftree-engine-files.zip": lambda: _archive(here, usual(), state)},
+        notes=[*_rests_on(here.search), *written],
+        deferred=lambda: _rest(here, usual(), state),
     )
 
 
-def _impossible(state: State, unmet: Sequence[Unmet]) -> PageAnswer:
+def asked_run(state: State) -> Asked:
+    """What `optimize` is asked of a state."""
+    return Asked(
+        verb=OptimizeQuestion,
+        values={
+            **where_asked(state),
+            **drafters_asked(state),
+            "batch": str(state.batch),
+            "context": str(state.context),
+            "tree_nodes": str(state.tree_nodes) if has_recordings(state) else None,
+            "slo_tpot_s": state.slo_tpot,
+            "slo_ttft_s": state.slo_ttft,
+            "seed": state.seed,
+        },
+    )
+
+
+def recommended(asked: Asked) -> Recommended | RecommendedCells:
+    """What `optimize` answers of one model, device and engine; several cells only where nothing is
+    allowed at any batch.
+    """
+    answer = asked.answer()
+    assert isinstance(answer, Recommended | RecommendedCells)
+    return answer
+
+
+def _impossible(state: State, asked: Asked, unmet: Sequence[MarkedCell]) -> PageAnswer:
     """The answer where nothing is allowed at the state's batch: what would hold, and later the
     batches that do.
     """
-    (row,) = map(jsonable, unmet_rows(unmet, read_question(state).limits))
-    nearest = ", ".join(map(change_words, row["nearest"]))
+    (row,) = unmet
+    nearest = nearest_words(row)
     return PageAnswer(
         headline=(
-            f"Batch {state.batch:,} {MISSED[unmet[0].misses]}: {as_words(row['reason'])}. "
+            f"Batch {state.batch:,} {MISSED[row.misses]}: {as_words(row.reason)}. "
             f"{f'Nearest that holds: {nearest}' if nearest else NOTHING}."
         ),
-        command=_command(state),
-        changes=asked_by(state, row["nearest"]),
-        deferred=lambda: _other_batches(state, unmet),
+        command=asked.line,
+        changes=asked_by(state, row.nearest or ()),
+        deferred=lambda: _other_batches(state, asked, unmet),
     )
 
 
-def _other_batches(state: State, here: Sequence[Unmet]) -> DeferredAnswer:
+def _other_batches(state: State, asked: Asked, here: Sequence[MarkedCell]) -> DeferredAnswer:
     """Charts of the usual batches that hold, and those that do not, marked."""
-    try:
-        everywhere = _usual(state)
-    except NothingAllowedError as error:
-        found, unmet = None, error.unmet
-    else:
-        found, unmet = jsonable(ranked(everywhere)), everywhere.optimum.unmet
-    others = [each for each in unmet if each.batch != state.batch]
+    everywhere = recommended(asked.changed(batch=DEFAULT_BATCHES))
+    others = [row for row in everywhere.unmet if row.batch != state.batch]
+    batches = ", ".join(f"{row.batch:,}" for row in everywhere.choices)
     return DeferredAnswer(
-        notes=(
-            [] if found is None else [f"The charts show the batches that hold: {_batches(found)}."]
-        ),
-        cards=[] if found is None else _lines(found, state.context),
-        tables=missed(state, sorted([*here, *others], key=lambda each: each.batch)),
+        notes=[f"The charts show the batches that hold: {batches}."] if batches else [],
+        cards=[] if isinstance(everywhere, RecommendedCells) else _lines(everywhere, state.context),
+        tables=missed(sorted([*here, *others], key=lambda row: row.batch or 0)),
     )
 
 
-def _rest(here: Recommendation, state: State) -> DeferredAnswer:
+def _rest(
+    here: Recommended, everywhere: Recommended | RecommendedCells, state: State
+) -> DeferredAnswer:
     """What takes longer: other batches and the schedule over them, why, and the cheapest
     devices.
     """
-    everywhere = _usual(state)
-    body = jsonable(ranked(everywhere))
-    engines, written = scheduled(here, everywhere, state)
-    rows, note, changes = cheapest(here, state)
+    rows, note, changes = cheapest(here.search, state)
     tables: list[tuple[str, Sequence[Row]]] = [
-        ("Every device with a price, on the fewest that hold it", rows)
+        ("Every device with a price, on the fewest that hold it", rows),
+        *missed(everywhere.unmet),
     ]
+    why = _why(here.search, state)
+    if isinstance(everywhere, RecommendedCells):  # a batch between the usual ones may hold alone
+        return DeferredAnswer(notes=[note, why], tables=tables, changes=changes)
+    engines, written = scheduled(here.search, everywhere.search, state)
     return DeferredAnswer(
         engines=engines,
-        notes=[*_by_batch(here, everywhere, body), *written, note, _why(here, state)],
-        cards=_lines(body, state.context),
-        tables=[*tables, *missed(state, everywhere.optimum.unmet)],
+        notes=[*_by_batch(here, everywhere), *written, note, why],
+        cards=_lines(everywhere, state.context),
+        tables=tables,
         changes=changes,
     )
 
 
-def _batches(body: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{batch:,}" for batch in sorted({int(row["batch"]) for row in body["choices"]})
+def _archive(here: Recommended, everywhere: Recommended | RecommendedCells, state: State) -> bytes:
+    return archive(
+        here, here.search if isinstance(everywhere, RecommendedCells) else everywhere.search, state
     )
-
-
-def _usual(state: State) -> Recommendation:
-    """The recommendation at the usual batches."""
-    return _among(state, DEFAULT_BATCHES)
-
-
-def _among(state: State, batches: Sequence[int]) -> Recommendation:
-    """The recommendation at some batches, of drafters that are replayed once."""
-    question = with_values(State(), {name: getattr(state, name) for name in COMPARED})
-    return recommend_among(
-        _compared(question) if state.upload else _cached(question),
-        batches=batches,
-        contexts=[state.context],
-        limits=read_question(state).limits,
-        seed=state.seed,
-    )
-
-
-def _compared(state: State) -> ComparedDrafters:
-    asked = read_question(state)
-    return compare(
-        asked.configuration, asked.drafters, tree_sizes=[state.tree_nodes], seed=state.seed
-    )
-
-
-_cached = lru_cache(maxsize=64)(_compared)
 
 
 def _why(here: Recommendation, state: State) -> str:
@@ -190,68 +166,44 @@ def _why(here: Recommendation, state: State) -> str:
     ).sentence
 
 
-def _command(state: State) -> str:
-    asked = scenario(state, method=PLAIN)
-    return command(
-        ["optimize"],
-        options(asked)
-        | {"draft": state.draft or None}
-        | drafter_options(state)
-        | {
-            "batch": state.batch,
-            "context": state.context,
-            "tree-nodes": state.tree_nodes if has_recordings(state) else None,
-            "slo-tpot": state.slo_tpot or None,
-            "slo-ttft": state.slo_ttft or None,
-            "seed": state.seed or None,
-        },
-    )
-
-
-def _numbers(cell: dict[str, Any], row: dict[str, Any]) -> list[tuple[str, str]]:
+def _numbers(cell: CellRow, row: ChoiceRow) -> list[tuple[str, str]]:
     """The decision in six numbers."""
-    winner = cell["winner"]
-    speculates = row["topology"] != "off"
-    gain = (
-        f"{charts.digits(row['speedup'])}× ({charts.interval_words(row['speedup_interval'], '×')})"
-    )
-    found = [
-        ("Speculation", f"on: {winner['drafter']}, {winner['draft']}" if speculates else "off"),
+    speculates = row.topology != "off"
+    gain = f"{charts.digits(row.speedup)}× ({charts.interval_words(row.speedup_interval, '×')})"
+    numbers = [
+        (
+            "Speculation",
+            f"on: {cell.winner.drafter}, {cell.winner.draft}" if speculates else "off",
+        ),
         ("Gain (80 % interval)", gain if speculates else "none"),
-        ("Whole batch", f"{charts.digits(row['tokens_per_s'])} tokens/s"),
-        ("Time per token", f"{charts.digits(row['step_s'] / row['tokens_per_step'] / MILLI)} ms"),
+        ("Whole batch", f"{charts.digits(row.tokens_per_s)} tokens/s"),
+        ("Time per token", f"{charts.digits(row.step_s / row.tokens_per_step / MILLI)} ms"),
         (
             "Step",
-            (
-                f"{charts.digits(row['step_s'] / MILLI)} ms for"
-                f" {charts.digits(row['tokens_per_step'])} tokens"
-            ),
+            f"{charts.digits(row.step_s / MILLI)} ms for"
+            f" {charts.digits(row.tokens_per_step)} tokens",
         ),
     ]
-    if (after := cell["runner_up"]) is not None:
-        name = (
-            "plain decoding"
-            if after["drafter"] is None
-            else f"{after['drafter']}, {after['draft']}"
-        )
-        found.append(("Runner-up", f"{name}: loses {100 * cell['lost_ratio']:.0f} %"))
-    return found
+    if (after := cell.runner_up) is not None and cell.lost_ratio is not None:
+        name = "plain decoding" if after.drafter is None else f"{after.drafter}, {after.draft}"
+        numbers.append(("Runner-up", f"{name}: loses {100 * cell.lost_ratio:.0f} %"))
+    return numbers
 
 
-def _table_row(row: Any) -> dict[str, Any]:
+def _table_row(row: ChoiceRow) -> Row:
     return {
-        "method": row["method"],
-        "drafts": str(row["draft"]),
-        "tokens per step": round(row["tokens_per_step"], 3),
-        "step (ms)": round(row["step_s"] / MILLI, 3),
-        "tokens/s": round(row["tokens_per_s"], 1),
-        "speedup (×)": round(row["speedup"], 3),
-        "80 % interval (×)": charts.interval_words(row["speedup_interval"]),
-        "limit": row["limit"],
+        "method": row.method,
+        "drafts": row.draft,
+        "tokens per step": round(row.tokens_per_step, 3),
+        "step (ms)": round(row.step_s / MILLI, 3),
+        "tokens/s": round(row.tokens_per_s, 1),
+        "speedup (×)": round(row.speedup, 3),
+        "80 % interval (×)": charts.interval_words(row.speedup_interval),
+        "limit": row.limit,
     }
 
 
-def _cards(mine: dict[str, Any]) -> list[Card]:
+def _cards(mine: Rankings) -> list[Card]:
     """Charts that no batch changes."""
     cards = []
     if (figure := charts.acceptance_figure(mine)) is not None:
@@ -264,8 +216,8 @@ def _cards(mine: dict[str, Any]) -> list[Card]:
                 )
             )
         )
-    if (row := charts.best_tree(mine)) is not None:
-        shape = Tree.from_json(row["tree"])
+    if (row := charts.best_tree(mine)) is not None and row.tree is not None:
+        shape = Tree.from_json(row.tree)
         cards.append(
             Card(
                 title=f"Best tree: {shape.draft_tokens} draft tokens",
@@ -276,7 +228,7 @@ def _cards(mine: dict[str, Any]) -> list[Card]:
     return cards
 
 
-def _lines(body: dict[str, Any], context: int) -> list[Card]:
+def _lines(answer: Rankings, context: int) -> list[Card]:
     """Charts over batch."""
     return [
         lower(each)
@@ -284,42 +236,38 @@ def _lines(body: dict[str, Any], context: int) -> list[Card]:
             Card(
                 title="Speedup",
                 note="Against no speculation at the same batch; bands are 80 % intervals.",
-                figure=charts.speedup_figure(body, context),
+                figure=charts.speedup_figure(answer, context),
             ),
             Card(
                 title="Throughput",
                 note="Tokens per second of the whole batch.",
-                figure=charts.throughput_figure(body, context),
+                figure=charts.throughput_figure(answer, context),
             ),
             Card(
                 title="Step time",
                 note="Of the winner at every batch, by phase.",
-                figure=charts.step_time_figure(body, context),
+                figure=charts.step_time_figure(answer, context),
             ),
         )
     ]
 
 
-def _by_batch(here: Recommendation, everywhere: Recommendation, body: dict[str, Any]) -> list[str]:
+def _by_batch(here: Recommended, everywhere: Recommended) -> list[str]:
     """The schedule over batches of the drafter that wins here, who leads at other batches, and what
     differs here.
     """
-    mine = here.winners[0].contender.source
-    schedule: Sequence[Sequence[int]] = next(
-        (each.schedule for each in schedule_rows(everywhere, source=mine)), []
+    mine = here.choices[0].drafter
+    schedule: Sequence[Range] = next(
+        (row.schedule for row in everywhere.schedules if row.drafter == mine), []
     )
-    text = across_batches({**body, "schedule": schedule})
-    return (
-        [
-            "Over batches:"
-            f" {text.removeprefix('as a schedule, ')}.{_differs(schedule, here.winners[0])}"
-        ]
-        if text
-        else []
-    )
+    text = across_batches(replace(everywhere, schedule=schedule))
+    if not text:
+        return []
+    differs = _differs(schedule, here.search.winners[0])
+    return [f"Over batches: {text.removeprefix('as a schedule, ')}.{differs}"]
 
 
-def _differs(schedule: Sequence[Sequence[int]], choice: Choice) -> str:
+def _differs(schedule: Sequence[Range], choice: Choice) -> str:
     """That the schedule drafts another length here than the choice, and what that loses; empty
     where it does not.
     """
@@ -341,8 +289,9 @@ def _differs(schedule: Sequence[Sequence[int]], choice: Choice) -> str:
     )
 
 
-def _rests_on(here: Recommendation, choice: Choice) -> Sequence[str]:
+def _rests_on(here: Recommendation) -> Sequence[str]:
     """Whose acceptance, and whose constants."""
+    choice = here.winners[0]
     notes, device = [], choice.contender.setting.device
     if choice.topology != "off":
         notes.append(acceptance_words(here.source(choice), choice.acceptance.levels))

@@ -6,6 +6,7 @@ Leaves out what it means for speed (`answers.run`).
 """
 
 import html
+import tempfile
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from app.dashboard.answer import Card, Figure, PageAnswer, shown_path, trace_path
+from app.answers.replay.rows import ReplayedDrafts
+from app.dashboard.answer import Card, Figure, PageAnswer
 from app.dashboard.answers.trace.pair import (
     Pair,
     depth_rows,
@@ -22,8 +24,12 @@ from app.dashboard.answers.trace.pair import (
     pair_rows,
     pair_words,
 )
+from app.dashboard.asking import Asked, Values
+from app.dashboard.held import OWN_FILE
 from app.dashboard.recorded import recorded
 from app.dashboard.state import State, command
+from app.questions.recordings import TracesCompareQuestion
+from app.questions.replay import ReplayQuestion
 from app.render.charts.charts import DASHES, PALETTE, digits, framed
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
@@ -38,6 +44,7 @@ from traces.replay.statistics import (
     start_positions,
 )
 from traces.replay.walk import replay_chain
+from traces.storage.acceptance_file import write_acceptance
 
 DEPTH = 8
 LAGS = 16
@@ -68,10 +75,8 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> PageA
         if not trace.positions:
             raise InputError("holds no positions", key="trace", value=name)
     first, k = traces[name], state.draft_tokens
-    replay = replay_chain(first, k)
-    tokens = float(replay.tokens_per_step)
-    paths = ["YOUR-FILE" if trace == own else shown_path(trace_path(trace)) for trace in traces]
-    verb = ["traces", "compare", *paths] if len(traces) > 1 else ["replay", *paths]
+    asked = asked_trace(state, [OWN_FILE if trace == own else trace for trace in traces])
+    tokens = _tokens_per_step(state, name, uploaded) if len(traces) == 1 else 0.0
     pair = (
         pair_of(first, traces[state.other_trace], k, seed=state.seed) if len(traces) > 1 else None
     )
@@ -81,7 +86,7 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> PageA
         headline=(
             _alone(name, first, tokens, k) if pair is None else pair_words(list(traces), pair, k)
         ),
-        command=command(verb, {"draft-tokens": k}),
+        command=asked.line,
         numbers=_numbers(first, k, tokens, kinds) if pair is None else _both(list(traces), pair),
         cards=[
             Card(
@@ -151,6 +156,33 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> PageA
     )
 
 
+def asked_trace(state: State, recordings: Sequence[str]) -> Asked:
+    """What `replay` is asked of one recording, and `traces compare` of two.
+
+    Args:
+        state: with K.
+        recordings: as a command line names them.
+    """
+    if len(recordings) == 1:
+        values: Values = {"trace": recordings[0], "draft_tokens": str(state.draft_tokens)}
+        return Asked(verb=ReplayQuestion, values={**values, "seed": state.seed})
+    values = {"files": tuple(recordings), "draft_tokens": state.draft_tokens}
+    return Asked(verb=TracesCompareQuestion, values={**values, "seed": state.seed})
+
+
+def _tokens_per_step(state: State, name: str, uploaded: AcceptanceTrace | None) -> float:
+    """What `replay` answers of one recording; one of the session lies in a file meanwhile."""
+    with tempfile.TemporaryDirectory(prefix="rooftree-session-") as folder:
+        place = name
+        if uploaded is not None:
+            place = str(Path(folder) / "trace.parquet")
+            write_acceptance(uploaded, Path(place))
+        answer = asked_trace(state, [place]).answer()
+    assert isinstance(answer, ReplayedDrafts)
+    (row,) = answer.chains
+    return row.tokens_per_step
+
+
 def own_name(trace: AcceptanceTrace) -> str:
     """What an uploaded recording is called: its file, without folders."""
     return Path(trace.file or "").name or "uploaded"
@@ -218,7 +250,7 @@ def _counted(trace: AcceptanceTrace, counts: Summary) -> PageAnswer:
             f"{own_name(trace)}: {mean_words}, as an engine counted"
             f" {'them' if mean is not None else 'it'}"
         ),
-        command=command(["traces", "inspect", "YOUR-FILE"], {}),
+        command=command(["traces", "inspect", OWN_FILE], {}),
         numbers=[
             ("Tokens per step", digits(mean)),
             ("Level", "0, counters"),

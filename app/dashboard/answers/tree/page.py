@@ -7,20 +7,18 @@ Leaves out trees that change with every step.
 import json
 from functools import lru_cache
 
+from app.answers.cells import MarkedCell
 from app.answers.optimize.choices import path_acceptance
-from app.dashboard.answer import (
-    Card,
-    DeferredAnswer,
-    Figure,
-    PageAnswer,
-    scenario,
-    setting_of,
-    shown_path,
-    trace_path,
-)
+from app.answers.trees.rows import BudgetTree, FastestTree, Trees
+from app.dashboard.answer import Card, DeferredAnswer, Figure, PageAnswer, scenario, setting_of
 from app.dashboard.answers.tree.published_trees import published_trees, tokens_per_step
+from app.dashboard.answers.unmet import MISSED, missed, nearest_words
+from app.dashboard.asking import Asked
+from app.dashboard.changes import asked_by
+from app.dashboard.question import where_asked
 from app.dashboard.recorded import recorded, tree_traces
-from app.dashboard.state import State, command
+from app.dashboard.state import State
+from app.questions.tree import TreeQuestion
 from app.render.charts.charts import DASHES, PALETTE, SYMBOLS, digits, framed, tree_figure
 from costmodel.answers.estimate import step_cost
 from costmodel.answers.settings import method_of
@@ -28,7 +26,6 @@ from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.drafters.origin import is_borrowed
 from costmodel.optimizers.trees.static_tree import optimal_trees
-from costmodel.optimizers.trees.trace_tree import trace_tree
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree, chain_tree
 from traces.replay.statistics import sibling_vector
@@ -40,7 +37,7 @@ CHAIN, VECTOR, PATHS = "chain", "tree of the sibling vector (Sequoia)", "tree of
 
 
 def answer_tree(state: State) -> PageAnswer:
-    """The best tree of the state's size, and curves over sizes.
+    """The best tree of the state's size, and curves over sizes; where it does not fit, what would.
 
     Raises:
         InputError: a recording without ranks, or fewer draft tokens than there are levels to fill.
@@ -48,10 +45,15 @@ def answer_tree(state: State) -> PageAnswer:
     name = state.trace or tree_traces()[0]
     trace = recorded(name)
     trace.require(2, "building a tree")
-    method = method_of(trace.provenance.method)
-    configuration = scenario(state, method=method)
-    n = state.tree_nodes
-    optimum = trace_tree(trace, draft_tokens=(n,), depth=state.depth)[0]
+    configuration = scenario(state, method=method_of(trace.provenance.method))
+    asked = asked_tree(state, configuration, name)
+    answer = asked.answer()
+    assert isinstance(answer, Trees) and answer.fastest is not None
+    (row,), (fastest,) = answer.trees, answer.fastest
+    assert isinstance(row, BudgetTree)
+    if isinstance(fastest, MarkedCell):
+        return _impossible(state, asked, fastest)
+    tree, n = row.tree, state.tree_nodes
     sizes = sorted({*SIZES, n})
     vector = sibling_vector(trace, WIDTH)
     shapes = {
@@ -61,31 +63,16 @@ def answer_tree(state: State) -> PageAnswer:
         ],
     }
     lines = {label: [_replayed(name, tree) for tree in trees] for label, trees in shapes.items()}
-    replayed = _replayed(name, optimum.tree)
-    best = _rate(configuration, replayed.tokens_per_step, optimum.tree, state)
-    plain = _rate(configuration, 1.0, None, state)
     published = [_replayed(name, shape.tree) for shape in published_trees()]
     return PageAnswer(
-        headline=(
-            f"{n} draft tokens as a tree of {optimum.tree.depth - 1} levels emit"
-            f" {digits(replayed.tokens_per_step)} tokens per step and {digits(best)} tokens/s at batch"
-            f" {state.batch:,}, context {state.context:,}"
-        ),
-        command=command(
-            ["tree"],
-            {"acceptance": shown_path(trace_path(name)), "nodes": n + 1, "depth": state.depth + 1},
-        ),
-        numbers=[
-            ("Tokens per step", digits(replayed.tokens_per_step)),
-            ("Whole batch", f"{digits(best)} tokens/s"),
-            ("Without drafting", f"{digits(plain)} tokens/s"),
-            ("Levels", str(optimum.tree.depth - 1)),
-        ],
+        headline=_headline(state, row, fastest),
+        command=asked.line,
+        numbers=_numbers(row, fastest),
         cards=[
             Card(
                 title="The tree",
                 note="From the last known token down; colour and size: how often a step keeps it.",
-                figure=tree_figure(optimum.tree, path_acceptance(trace, optimum.tree)),
+                figure=tree_figure(tree, path_acceptance(trace, tree)),
             ),
             Card(
                 title="Tokens per step against size",
@@ -93,16 +80,72 @@ def answer_tree(state: State) -> PageAnswer:
                 figure=_curves(
                     lines,
                     {label: [p.tokens_per_step for p in points] for label, points in lines.items()},
-                    (n, replayed.tokens_per_step),
+                    (tree.draft_tokens, row.tokens_per_step),
                     [a.tokens_per_step for a in published],
                     "tokens per step",
                 ),
             ),
         ],
-        files={"tree.json": lambda: _written(optimum.tree)},
+        files={"tree.json": lambda: _written(tree)},
         notes=_notes(trace, configuration.deployment.model),
-        deferred=lambda: _deferred(configuration, name, state, optimum.tree, lines, published),
+        deferred=lambda: _deferred(configuration, name, state, tree, lines, published),
     )
+
+
+def asked_tree(state: State, configuration: DecodingConfiguration, name: str) -> Asked:
+    """What `tree` is asked of a state.
+
+    Args:
+        state: the page's question.
+        configuration: of the recording's method where the state asks.
+        name: of the recording.
+    """
+    return Asked(
+        verb=TreeQuestion,
+        values={
+            **where_asked(state),
+            "method": configuration.method,
+            "draft": configuration.draft_model,
+            "acceptance": name,
+            "nodes": str(state.tree_nodes + 1),
+            "depth": state.depth + 1,
+            "batch": str(state.batch),
+            "context": str(state.context),
+        },
+    )
+
+
+def _impossible(state: State, asked: Asked, marked: MarkedCell) -> PageAnswer:
+    """The answer where the tree does not fit: why, and what would hold."""
+    nearest = nearest_words(marked)
+    return PageAnswer(
+        headline=(
+            f"Batch {state.batch:,} {MISSED[marked.misses]} at context {state.context:,}; nearest"
+            f" that holds: {nearest or 'nothing that was tried'}"
+        ),
+        command=asked.line,
+        tables=missed([marked]),
+        changes=asked_by(state, marked.nearest or ()),
+    )
+
+
+def _headline(state: State, row: BudgetTree, fastest: FastestTree) -> str:
+    tree = row.tree
+    return (
+        f"{tree.draft_tokens} draft tokens as a tree of {tree.depth - 1} levels emit"
+        f" {digits(row.tokens_per_step)} tokens per step and"
+        f" {digits(fastest.budget_trees[0].tokens_per_s)} tokens/s at batch {state.batch:,},"
+        f" context {state.context:,}"
+    )
+
+
+def _numbers(row: BudgetTree, fastest: FastestTree) -> list[tuple[str, str]]:
+    return [
+        ("Tokens per step", digits(row.tokens_per_step)),
+        ("Whole batch", f"{digits(fastest.budget_trees[0].tokens_per_s)} tokens/s"),
+        ("Without drafting", f"{digits(fastest.tokens_per_s / fastest.speedup)} tokens/s"),
+        ("Levels", str(row.tree.depth - 1)),
+    ]
 
 
 def _deferred(

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from app.questions.optimize import DEFAULT_BATCHES
+
 WORDS = (
     "optimize",
     "--method",
@@ -25,6 +27,15 @@ def rows_of(body, **cell):
         key: [row for row in body[key] if all(row[name] == value for name, value in cell.items())]
         for key in keys
     }
+
+
+def test_usual_batches_that_do_not_fit_are_left_out_and_stated_ones_marked(rooftree):
+    words = ("optimize", "--model", "llama-3.1-8b", "--device", "l4", "--drafter", "eagle-3")
+    usual = rooftree(*words, "--json").answer
+    stated = rooftree(*words, "--batch", DEFAULT_BATCHES, "--json").answer
+    assert usual["dropped_batches"] and not usual["unmet"] and not stated["dropped_batches"]
+    assert [row["batch"] for row in stated["unmet"]] == usual["dropped_batches"]
+    assert stated["choices"] == usual["choices"]
 
 
 def test_cells_of_a_list_are_single_questions(rooftree, tmp_path):

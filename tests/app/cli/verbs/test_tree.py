@@ -75,6 +75,16 @@ def test_the_fastest_tree_depends_on_the_batch(rooftree):
     assert "the fastest tree of eagle-3" in " ".join(rooftree(*words, "--batch", "1").out.split())
 
 
+def test_a_batch_whose_trees_do_not_fit_is_marked_with_what_would(rooftree):
+    words = ("tree", "--drafter", "eagle-3:0.7", "--nodes", "16", "--model", "llama-3.1-8b")
+    ended = rooftree(*words, "--device", "l4", "--batch", "1,512", "--json")
+    fits, marked = ended.answer["fastest"]
+    assert ended.code == 0 and fits["tokens_per_s"] > 0
+    assert (marked["batch"], marked["feasible"], marked["misses"]) == (512, False, "memory")
+    assert marked["nearest"] and "tokens_per_s" not in marked
+    assert "does not fit" in rooftree(*words, "--device", "l4", "--batch", "1,512").out
+
+
 @pytest.mark.parametrize(
     "words", [("--batch", "4"), ("--device", "a100-sxm"), ("--captured-rows", "8")]
 )

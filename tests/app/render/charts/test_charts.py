@@ -1,11 +1,13 @@
 """The figures' data: what is plotted is what the answer says, and names stay text."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.answers.optimize.rankings import read_rankings
 from app.render.charts import charts
 from traces.kinds.tree import Tree
 
@@ -57,13 +59,16 @@ def row(
 
 
 def answer(choices, alternatives=(), curves=()):
+    """The rankings of an answer that was saved."""
     names = dict.fromkeys(r["drafter"] for r in (*choices, *alternatives))
-    return {
-        "choices": list(choices),
-        "alternatives": list(alternatives),
-        "curves": list(curves),
-        "drafters": [{"name": name} for name in names],
-    }
+    return read_rankings(
+        {
+            "choices": list(choices),
+            "alternatives": list(alternatives),
+            "curves": list(curves),
+            "drafters": [{"name": name} for name in names],
+        }
+    )
 
 
 def point(draft_tokens, tokens_per_step, *, topology="chain", drafter="eagle-3", **more):
@@ -97,7 +102,7 @@ def named(figure, name):
 
 
 def figures_of(subject):
-    for context in charts.contexts(subject):
+    for context in subject.contexts:
         yield charts.speedup_figure(subject, context)
         yield charts.throughput_figure(subject, context)
         yield charts.step_time_figure(subject, context)
@@ -154,8 +159,7 @@ def test_a_single_batch_has_error_bars_and_no_band():
 
 
 def test_an_interval_that_is_unknown_is_left_out():
-    subject = answer([row(1, 2.0), row(16, 1.5)])
-    subject["choices"][0]["speedup_interval"] = [None, 2.2]
+    subject = answer([{**row(1, 2.0), "speedup_interval": [None, 2.2]}, row(16, 1.5)])
     figure = charts.speedup_figure(subject, 1024)
     assert not [t for t in figure["data"] if t.get("fill")], "one point is left, and has no width"
     assert charts.interval_words([None, 2.2]) == charts.interval_words(None) == ""
@@ -178,7 +182,7 @@ def test_phases_stack_to_the_step():
     figure = charts.step_time_figure(USUAL, 1024)
     assert figure["layout"]["barmode"] == "stack"
     totals = [sum(values) for values in zip(*(t["y"] for t in figure["data"]), strict=True)]
-    assert totals == pytest.approx([1000 * r["step_s"] for r in USUAL["choices"][:2]])
+    assert totals == pytest.approx([1000 * r.step_s for r in USUAL.choices[:2]])
     assert [t["name"] for t in figure["data"]] == ["draft", "verify", "overhead"]
 
 
@@ -200,7 +204,7 @@ def test_drafters_of_one_method_keep_their_own_names():
     subject = answer([row(1, 2.0, drafter="eagle-3 (x)")], [row(1, 1.5, drafter="eagle-3 (y)")])
     assert charts.drafters(subject) == ["eagle-3 (x)", "eagle-3 (y)"]
     assert charts.drafters(USUAL) == ["eagle-3", "n-gram"]
-    assert charts.drafters({**USUAL, "drafters": []}) == ["eagle-3", "n-gram"]
+    assert charts.drafters(replace(USUAL, drafters=[])) == ["eagle-3", "n-gram"]
 
 
 def test_colours_belong_to_contenders_not_to_places():
@@ -222,16 +226,18 @@ def test_hostile_names_leave_as_text():
 
 def test_the_tree_worth_drawing_is_a_winner_before_a_faster_alternative():
     won, lost = row(1, 1.5, topology="tree", tree=BINARY), row(2, 3.0, topology="tree", tree=BINARY)
-    assert charts.best_tree(answer([won, row(2, 3.1)], [lost])) is won
-    assert charts.best_tree(answer([row(2, 3.1)], [lost])) is lost
+    first, second = answer([won, row(2, 3.1)], [lost]), answer([row(2, 3.1)], [lost])
+    assert charts.best_tree(first) is first.choices[0]
+    assert charts.best_tree(second) is second.alternatives[0]
 
 
 def test_node_shares_belong_to_the_tree_of_that_number():
     chosen = row(1, 1.5, topology="tree", draft_tokens=3, tree=BINARY)
     other = point(3, 9.0, topology="tree", path_acceptance=[0.1, 0.1, 0.1])
     same = point(3, chosen["tokens_per_step"], topology="tree", path_acceptance=[0.5, 0.2, 0.1])
-    assert charts.path_acceptance(answer([chosen], curves=[other, same]), chosen) == [0.5, 0.2, 0.1]
-    assert charts.path_acceptance(answer([chosen], curves=[other]), chosen) is None
+    both, alone = answer([chosen], curves=[other, same]), answer([chosen], curves=[other])
+    assert charts.path_acceptance(both, both.choices[0]) == [0.5, 0.2, 0.1]
+    assert charts.path_acceptance(alone, alone.choices[0]) is None
 
 
 @st.composite

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.answers.optimize.choices import path_acceptance
+from app.answers.optimize.rankings import read_rankings
 from app.render.charts import charts
 from app.render.html import page
 from app.render.html.report import (
@@ -24,7 +25,7 @@ from app.render.html.report import (
     schedule_words,
     write_report,
 )
-from app.render.json import write_json
+from app.render.json import jsonable, write_json
 from hardware_profiles.errors import InputError
 from tests.property_examples import examples
 from traces.kinds.tree import Tree
@@ -307,16 +308,16 @@ def test_the_first_line_in_words(answer):
         "speedup": 1.8755,
         "speedup_interval": [1.7537, 2.0110],
     }
-    words = headline(answer)
+    words = headline(read_rankings(answer))
     assert words.startswith(
         "Run medusa with 1 draft token at batch 1 and context 512: 1.88× the speed"
     )
     assert words.endswith("(80 % interval 1.75–2.01×)")
     first |= {"topology": "tree", "draft_tokens": 12, "speedup_interval": [0.98, 2.0]}
-    assert "with a tree of 12 draft tokens" in headline(answer)
-    assert headline(answer).endswith(", so it may be no faster)")
+    assert "with a tree of 12 draft tokens" in headline(read_rankings(answer))
+    assert headline(read_rankings(answer)).endswith(", so it may be no faster)")
     first |= {"topology": "off", "draft_tokens": 0}
-    assert headline(answer) == (
+    assert headline(read_rankings(answer)) == (
         "Run without speculation at batch 1 and context 512: nothing that was compared is faster"
     )
 
@@ -326,7 +327,7 @@ def test_a_change_of_the_lead_is_reported(answer):
     other = next(c for c in answer["alternatives"] if c["method"] != answer["choices"][0]["method"])
     answer["choices"][1] = {**other, "batch": 8, "context": 512, "topology": "chain"}
     answer["choices"][2] = {**other, "batch": 64, "context": 512, "topology": "off"}
-    assert across_batches(answer).endswith(
+    assert across_batches(read_rankings(answer)).endswith(
         f"{other['method']} leads from batch 8; no speculation leads from batch 64"
     )
 
@@ -353,6 +354,7 @@ def test_curves_are_the_replays_and_nodes_add_up_to_the_tree(found, files):
             assert p["tokens_per_step"] == replay_chain(trace, p["draft_tokens"]).tokens_per_step
     low, high = np.array([p["interval"] for p in points if p["topology"] != "off"]).T
     assert (low < high).all()
+    rankings = read_rankings(found)
     for row in (*found["choices"], *found["alternatives"]):
         if row["tree"]:
             shape = Tree.from_json(row["tree"])
@@ -360,7 +362,8 @@ def test_curves_are_the_replays_and_nodes_add_up_to_the_tree(found, files):
             assert 1 + sum(shares) == pytest.approx(
                 replay_tree(trace, shape).tokens_per_step, abs=1e-4
             )
-            assert charts.path_acceptance(found, row) == shares
+            ranked = next(each for each in rankings.ranked if jsonable(each) == row)
+            assert charts.path_acceptance(rankings, ranked) == shares
     assert [row for row in (*found["choices"], *found["alternatives"]) if row["tree"]], (
         "a tree was chosen"
     )

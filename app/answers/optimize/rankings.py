@@ -1,0 +1,103 @@
+"""What is ranked, and what stands behind it: the rows that a report and charts show of `optimize`.
+
+Leaves out the search that they were made of, and files that engines load.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, get_type_hints
+
+from app.answers.answer import read_row
+from app.answers.optimize.rows import (
+    CellRow,
+    ChoiceRow,
+    ContextScheduleRow,
+    Counters,
+    DrafterRow,
+    Emission,
+    Range,
+    SharedSchedule,
+    TopologyBestRow,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Background:
+    """What stands behind the choices of a cell.
+
+    Attributes:
+        inputs: what was asked.
+        cells: who wins at every batch and context, and what stands beside.
+        schedule: ranges of the drafter that wins first, at the first context.
+        schedule_loss_ratio: its mean loss against the best draft length.
+        schedules: one per drafter and context.
+        context_schedules: one per drafter for all contexts, where there are several.
+        dropped_batches: those that were left out, as plain decoding does not fit there.
+        drafters: that competed.
+        curves: tokens per step of everything compared.
+        by_topology: the fastest of every topology.
+        exports: paths of files by engine.
+        counters: what an engine's counters say, where they were stated.
+    """
+
+    inputs: Mapping[str, Any]
+    cells: Sequence[CellRow]
+    schedule: Sequence[Range]
+    schedule_loss_ratio: float
+    schedules: Sequence[ContextScheduleRow]
+    context_schedules: Sequence[SharedSchedule]
+    dropped_batches: Sequence[int]
+    drafters: Sequence[DrafterRow]
+    curves: Sequence[Emission]
+    by_topology: Sequence[TopologyBestRow]
+    exports: Mapping[str, Sequence[str]]
+    counters: Counters | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rankings(Background):
+    """The choices of a cell with what stands behind them.
+
+    Attributes:
+        choices: the fastest at every batch and context.
+        alternatives: the best there of every other drafter.
+    """
+
+    choices: Sequence[ChoiceRow]
+    alternatives: Sequence[ChoiceRow]
+
+    @property
+    def ranked(self) -> Sequence[ChoiceRow]:
+        """Every ranked configuration: the winners, then the other drafters' best."""
+        return [*self.choices, *self.alternatives]
+
+    @property
+    def contexts(self) -> list[int]:
+        """The contexts in cached tokens, in the order asked."""
+        return list(dict.fromkeys(row.context for row in self.choices))
+
+    def at(self, context: int) -> list[ChoiceRow]:
+        """The winners at a context, by batch."""
+        return sorted(
+            (row for row in self.choices if row.context == context), key=lambda row: row.batch
+        )
+
+
+_EMPTY: Mapping[str, object] = {
+    "inputs": {},
+    "exports": {},
+    "schedule_loss_ratio": 0.0,
+    "counters": None,
+}
+
+
+def read_rankings(saved: Mapping[str, Any]) -> Rankings:
+    """The rankings of an answer that was saved as JSON; what it does not hold is empty."""
+    hints = get_type_hints(Rankings)
+    return Rankings(
+        **{
+            part.name: read_row(hints[part.name], saved.get(part.name) or _EMPTY.get(part.name, []))
+            for part in fields(Rankings)
+            if part.name != "counters" or saved.get("counters")
+        }
+    )
