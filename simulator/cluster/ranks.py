@@ -13,6 +13,12 @@ from typing import Any
 
 from hardware_profiles.errors import InputError
 from simulator.cluster.replica import Pool, SimulatedReplica
+from simulator.loop.entries import (
+    advance_together,
+    begin_together,
+    settle_together,
+    start_together,
+)
 from simulator.loop.iteration import COUNTED
 from simulator.loop.options import Router
 from simulator.loop.rank_time import IDLE_TOKENS, RankTimer, TabledTogether
@@ -20,11 +26,7 @@ from simulator.loop.ranks import (
     FEWEST,
     IN_TURN,
     REPORTED,
-    advance_together,
-    begin_together,
     new_front,
-    settle_together,
-    start_together,
 )
 from simulator.loop.request import Workload
 
@@ -61,12 +63,10 @@ class Ranks:
             think_s=workload.think_s,
             router=_ROUTERS[how],
         )
-        parts = [replica.parts for replica in self.replicas]
-        self._parts: tuple[Any, ...] = (
+        self._all: tuple[Any, ...] = (
             self.front,
-            tuple(p[0] for p in parts),
-            tuple(p[1] for p in parts),
-            *parts[0][2:],
+            tuple(replica.state for replica in self.replicas),
+            tuple(replica.buffers for replica in self.replicas),
         )
 
     @property
@@ -76,12 +76,17 @@ class Ranks:
 
     def run(self, progress: Callable[[int, int], None] | None) -> None:
         """Until nothing happens any more."""
-        together = self.timer.together_s
+        together, first = self.timer.together_s, self.replicas[0]
         tabled = self.pool.tables is not None and isinstance(together, TabledTogether)
         while True:
             if tabled and isinstance(together, TabledTogether):
                 going = advance_together(
-                    *self._parts, together.by_mean_s, together.by_most_s, _TURNS
+                    *self._all,
+                    *first.to_settle[2:],
+                    *first.timing,
+                    together.by_mean_s,
+                    together.by_most_s,
+                    _TURNS,
                 )
                 going = going == COUNTED
             else:
@@ -93,13 +98,14 @@ class Ranks:
 
     def _iteration(self) -> bool:
         """One iteration by timers that are asked; False: nothing is left."""
-        if not begin_together(*self._parts):
+        first = self.replicas[0]
+        if not begin_together(*self._all, *first.to_begin[2:]):
             return False
         rows = [int(replica.state.rows) for replica in self.replicas]
         own_s = max(
             replica.pass_s() for replica, own in zip(self.replicas, rows, strict=True) if own
         )
         seconds = own_s + float(self.timer.together_s([max(own, IDLE_TOKENS) for own in rows]))
-        start_together(*self._parts[:3], self._parts[5], seconds)
-        settle_together(*self._parts[:7], seconds)
+        start_together(*self._all, first.limits, seconds)
+        settle_together(*self._all, *first.to_settle[2:], seconds)
         return True

@@ -13,7 +13,7 @@ import numpy as np
 
 from hardware_profiles.errors import InputError
 from simulator.loop.compiled import laid_out
-from simulator.loop.decoders.lengths import begin_policy, memory_shape
+from simulator.loop.decoders.lengths import new_memory
 from simulator.loop.decoders.record import (
     BLOCK,
     PARALLEL,
@@ -23,19 +23,21 @@ from simulator.loop.decoders.record import (
     Drafts,
     walk_of,
 )
-from simulator.loop.iteration import COMPOSED, COUNTED, PAUSED, advance, begin, settle, start
-from simulator.loop.passes import (
-    drafts_at_once,
+from simulator.loop.entries import (
+    advance,
+    begin,
     group,
     groups,
-    over_caches,
+    line_up,
+    next_pass,
     part,
-    parts,
+    receive_all,
+    settle,
+    start,
     tabled_seconds,
-    with_pass,
 )
-from simulator.loop.scheduling.split import line_up, next_pass
-from simulator.loop.scheduling.waiting import receive_all
+from simulator.loop.iteration import COMPOSED, COUNTED, PAUSED
+from simulator.loop.passes import drafts_at_once, over_caches, parts, with_pass
 from simulator.loop.state import (
     Prefixes,
     Requests,
@@ -92,30 +94,32 @@ class SimulatedReplica:
         self.state = new_replica(pool.limits)
         if not pool.series:
             self.state.sample_stride = _NEVER
+        groups = pool.drafts.ragged != SPLIT and pool.drafts.decoder != BLOCK
         self.buffers = new_buffers(
             pool.limits,
             pool.prefixes,
             inbox,
-            draft_tokens=pool.drafts.most,
-            memory=memory_shape(pool.drafts, pool.limits),
+            groups=groups,
+            memory=new_memory(pool.drafts, pool.limits),
         )
-        begin_policy(pool.drafts, self.buffers.memory)
         limits, _ = laid_out(pool.limits)
         t, seconds = laid_out(no_tables() if pool.tables is None else pool.tables)
+        self._walk = walk_of(pool.drafts)
+        # where requests draft or commit blocks, iterations differ in more than their context
+        self._merge = True if pool.merge and pool.drafts.decoder == PLAIN else None
         self._state = self.state, self.buffers, pool.requests
-        self._parts: tuple[Any, ...] = (
-            *self._state,
-            pool.prefixes,
-            limits,
-            walk_of(pool.drafts),
-            t,
-            seconds,
-        )
+        self.limits, self.timing = limits, (t, seconds)  # as the loop reads them
 
     @property
-    def parts(self) -> tuple[Any, ...]:
-        """What the functions of the loop read and write."""
-        return self._parts
+    def to_begin(self) -> tuple[Any, ...]:
+        """What `iteration.begin` reads and writes, `until` apart."""
+        walk = self._walk.decoder, self._walk.places, self._walk.tables
+        return *self._state, self.pool.prefixes, self.limits, *walk, *self.timing
+
+    @property
+    def to_settle(self) -> tuple[Any, ...]:
+        """What `iteration.settle` reads and writes."""
+        return *self._state, self.pool.prefixes, self.limits, *self._walk
 
     @property
     def clock_s(self) -> float:
@@ -146,7 +150,7 @@ class SimulatedReplica:
             # of a closed loop that the replica keeps itself, later requests are received once they
             # are sent
             end = min(at + indices.size, limits.users + int(self.state.ended))
-            receive_all(self.state, self.buffers.queue, self.pool.requests, self._parts[4], at, end)
+            receive_all(self.state, self.buffers.queue, self.pool.requests, self.limits, at, end)
 
     def advance(self, until_s: float, most: int) -> int:
         """Run iterations that start before `until_s`, at most about `most`; a status of
@@ -154,7 +158,7 @@ class SimulatedReplica:
         """
         p = self.pool
         if p.tables is not None:
-            return int(advance(*self._parts, until_s, most, p.merge))
+            return int(advance(*self.to_settle, *self.timing, until_s, most, self._merge))
         for _ in range(most):
             if self.state.busy:
                 if self.end_s > until_s:
@@ -167,9 +171,9 @@ class SimulatedReplica:
 
     def begin(self, until_s: float = np.inf) -> int:
         """Start the next iteration, if there is anything to do before `until_s`."""
-        status = int(begin(*self._parts, until_s))
+        status = int(begin(*self.to_begin, until_s))
         if status == COMPOSED:
-            start(self.state, self.buffers.counts, self._parts[4], self._seconds())
+            start(self.state, self.buffers.counts, self.limits, self._seconds())
         return status
 
     def pass_s(self) -> float:
@@ -178,7 +182,7 @@ class SimulatedReplica:
 
     def settle(self) -> None:
         """End the iteration under way."""
-        settle(*self._parts[:6])
+        settle(*self.to_settle)
 
     def series(self) -> Series:
         """Its states over time."""
@@ -194,10 +198,10 @@ class SimulatedReplica:
         """Seconds of the composed iteration, by the timers."""
         p, state = self.pool, self.state
         if p.tables is not None:
-            limits, walk, t, seconds = self._parts[4:]
-            return float(tabled_seconds(*self._state, limits, walk.decoder, t, seconds))
-        decoder, running = self._parts[5].decoder, self.buffers.running
-        count = int(parts(state, decoder))
+            composed = *self._state, self.limits, self._walk.decoder
+            return float(tabled_seconds(*composed, *self.timing))
+        decoder, running = self._walk.decoder, self.buffers.running
+        count = 1 if decoder is None else int(parts(state, decoder))
         draft = 0.0
         if p.draft_timer is not None and p.drafts.decoder != PLAIN:
             count_at_once, context = drafts_at_once(state)
@@ -229,7 +233,7 @@ class SimulatedReplica:
         if self.pool.limits.pass_tokens and drafts.ragged == SPLIT:
             return self._split()
         if drafts.ragged == SPLIT or drafts.decoder == BLOCK or not decoding:
-            sequences, queries = over_caches(state, self._parts[5].decoder)
+            sequences, queries = over_caches(state, self._walk.decoder)
             return self._asked((sequences, queries, float(state.context_tokens)), prompts=True)
         ways = (False, True) if drafts.ragged == REGROUP else (False,)
         return min(self._in_groups(by_length) for by_length in ways)
@@ -238,7 +242,7 @@ class SimulatedReplica:
         """Seconds of the passes of an iteration that may be longer than one; a timer counts its own
         part for each.
         """
-        buffers, requests, limits = self.buffers, self.pool.requests, self._parts[4]
+        buffers, requests, limits = self.buffers, self.pool.requests, self.limits
         count = int(line_up(self.state, buffers.running, buffers.seats, requests))
         left, seconds = int(self.state.rows), 0.0
         while left > 0:
@@ -253,7 +257,7 @@ class SimulatedReplica:
         return seconds
 
     def _in_groups(self, by_length: bool) -> float:
-        decoder, seats = self._parts[5].decoder, self.buffers.seats
+        decoder, seats = self._walk.decoder, self.buffers.seats
         requests, running = self.pool.requests, self.buffers.running
         count = int(groups(self.state, running, seats, requests, decoder, by_length))
         seconds = 0.0

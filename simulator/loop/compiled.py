@@ -2,10 +2,11 @@
 
 The loop runs as machine code alone. Compiling is most of a first simulation and grows with what
 functions are handed, so numbers travel as one record (a pointer) and tables end to end in one
-array, each with its place in the record. Arrays as arguments are also counted as references, which
-takes longer than a step of a request: what happens to every request is handed records. Machine code
-is kept on disk (`hardware_profiles.machine_code`) and made anew when any file in this folder has
-changed, since functions are inlined from one file into others.
+array, each with its place in the record. What few scenarios have is None elsewhere: a branch on an
+argument that is None is left out before its other side is compiled. Arrays as arguments are also
+counted as references, which takes longer than a step of a request: what happens to every request is
+handed records. Machine code is kept on disk (`hardware_profiles.machine_code`) and made anew when
+any file in this folder has changed, since functions are inlined from one file into others.
 """
 
 from __future__ import annotations

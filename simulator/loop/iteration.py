@@ -10,22 +10,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulator.loop.compiled import compiled, entry
-from simulator.loop.decoders.block_walk import advance_block, count_shared
-from simulator.loop.decoders.drafting import (
-    accept,
-    forget_slowly,
-    keep_accepted,
-    keep_parallel_draft,
-)
+from simulator.loop.compiled import compiled
+from simulator.loop.decoders.block_walk import count_shared
+from simulator.loop.decoders.drafting import decode, forget_slowly
 from simulator.loop.decoders.lengths import learn, see_step
 from simulator.loop.decoders.record import (
     ALWAYS,
     BLOCK,
     NOTHING,
     PARALLEL,
-    PLAIN,
-    Walk,
+    Decoder,
+    Places,
+    Steps,
 )
 from simulator.loop.histogram import bin_of
 from simulator.loop.passes import tabled_seconds
@@ -127,7 +123,7 @@ def _remember_step(replica: Replica, decoding: int, emitted: int) -> None:
     replica.since_decode_s = 0.0
 
 
-@entry
+@compiled
 def start(replica: Replica, counts: Whole, limits: SchedulerLimits, seconds: float) -> None:
     """The composed iteration begins; moving blocks to and from the host comes on top."""
     seconds += replica.swap_s
@@ -146,16 +142,17 @@ def start(replica: Replica, counts: Whole, limits: SchedulerLimits, seconds: flo
 def _close(
     replica: Replica,
     counts: Whole,
-    memory: Real,
+    memory: Real | None,
     limits: SchedulerLimits,
-    walk: Walk,
+    d: Decoder | None,
+    tables: Real | None,
     before: int,
     emitted: int,
 ) -> None:
     """Count an iteration of `before` running requests, of which those that decode emitted so many
     tokens.
     """
-    d, decoding = walk.decoder, replica.decoding
+    decoding = replica.decoding
     replica.steps += decoding
     counts[STEPS, decoding] += decoding
     counts[EMITTED, decoding] += emitted
@@ -165,67 +162,57 @@ def _close(
     )
     replica.all_decode = everybody
     _remember_step(replica, decoding, emitted)
-    if d.controller != ALWAYS or d.rereads:
-        learn(d, walk.tables, replica, memory, emitted)
-    forget_slowly(d, replica)
+    if d is not None:
+        if d.controller != ALWAYS or d.rereads:
+            learn(d, tables, replica, memory, emitted)
+        forget_slowly(d, replica)
     _sample(replica, limits)
 
 
-@entry
+@compiled
 def settle(  # noqa: PLR0912, PLR0915 - calls with arrays take as long as a step
     replica: Replica,
     buffers: Buffers,
     requests: Requests,
     prefixes: Prefixes,
     limits: SchedulerLimits,
-    walk: Walk,
+    d: Decoder | None,
+    steps: Steps | None,
+    places: Places | None,
+    tables: Real | None,
 ) -> None:
     """End the iteration: emit, deliver, let finished requests go."""
     running, memory, counts = buffers.running, buffers.memory, buffers.counts
-    d, steps, places = walk.decoder, walk.steps, walk.places
     now = replica.end_s
     replica.clock_s = now
     replica.busy = 0
     replica.iterations += 1
     replica.unseen += limits.receive_iterations if replica.chunks > replica.full_passes else 1
-    if d.decoder == BLOCK:
-        count_shared(d, replica, running, requests, places)
+    watched = False
+    if d is not None:
+        watched = d.controller != ALWAYS or d.rereads
+        if d.decoder == BLOCK:
+            count_shared(d, replica, running, requests, places)
     before, remaining, waits, emitted_before = replica.running, 0, 0, replica.emitted
     accepted_before = replica.accepted
     wait, wait_bin = -1.0, 0
-    watched = d.controller != ALWAYS or d.rereads
     for i in range(before):
         r = running[i]
         request = requests[r]
         quota, emitted = int(request.quota), 0
         request.quota = 0
         if quota > 0 and request.phase == DECODING:
-            if d.decoder == PLAIN:
-                emitted = 1
-            elif d.decoder == BLOCK:
-                emitted = advance_block(d, replica, request, places)
-                emitted = min(emitted, request.output - request.generated)
-            else:
-                accepted = accept(d, replica, request)
-                emitted = accepted + 1
-                if d.decoder == PARALLEL:
-                    emitted = keep_parallel_draft(d, replica, request, places, accepted)
-                place = places[request.place]
-                emitted = keep_accepted(d, replica, request, place, accepted, emitted)
-                if request.place >= len(steps):
-                    request.place = 0
-                request.emits = steps[request.place].emits
-                request.proposes = steps[request.place].proposes
+            emitted = 1 if d is None else decode(d, steps, places, replica, request)
             replica.emitted += emitted
             request.computed += emitted
-            if watched:
+            if d is not None and watched:
                 see_step(d, replica, memory, request, emitted)
         elif quota > 0:
             request.computed += quota
             if request.computed >= request.prompt + request.generated:
                 request.phase = DECODING
                 emitted = limits.lag
-                if d.decoder == PARALLEL:
+                if d is not None and d.decoder == PARALLEL:
                     request.pending = NOTHING
         if emitted > 0:
             if request.generated == 0:
@@ -250,7 +237,7 @@ def settle(  # noqa: PLR0912, PLR0915 - calls with arrays take as long as a step
     replica.itl_s += waits * wait
     replica.running = remaining
     replica.just_accepted = replica.accepted - accepted_before
-    _close(replica, counts, memory, limits, walk, before, replica.emitted - emitted_before)
+    _close(replica, counts, memory, limits, d, tables, before, replica.emitted - emitted_before)
 
 
 @compiled
@@ -282,14 +269,16 @@ def _fail(
         end_request(replica, queue, requests, limits, coming, FAILED, now)
 
 
-@entry
+@compiled
 def begin(
     replica: Replica,
     buffers: Buffers,
     requests: Requests,
     prefixes: Prefixes,
     limits: SchedulerLimits,
-    walk: Walk,
+    d: Decoder | None,
+    places: Places | None,
+    tables: Real | None,
     t: Tables,
     seconds: Real,
     until: float,
@@ -327,7 +316,7 @@ def begin(
                 replica.since_decode_s = 0.0
                 empty = 0
             continue
-        compose(replica, buffers, requests, prefixes, limits, walk, t, seconds)
+        compose(replica, buffers, requests, prefixes, limits, d, places, tables, t, seconds)
         empty = 0 if replica.rows > 0 else empty + 1
         status = COMPOSED if replica.rows > 0 else _GOES_ON
         # no rule leads here; better one request lost than a simulation that never ends
@@ -422,27 +411,30 @@ def _steady_run(
     _sample(replica, limits)
 
 
-@entry
+@compiled
 def advance(
     replica: Replica,
     buffers: Buffers,
     requests: Requests,
     prefixes: Prefixes,
     limits: SchedulerLimits,
-    walk: Walk,
+    d: Decoder | None,
+    steps: Steps | None,
+    places: Places | None,
+    tables: Real | None,
     t: Tables,
     seconds: Real,
     until: float,
     most: int,
-    merge: bool,
+    merge: bool | None,
 ) -> int:
     """Run iterations that start before `until`, at most about `most` of them; those that end later
-    stay under way.
+    stay under way. Those that differ in their context alone are advanced together where `merge` is
+    not None, which it may be where no request drafts.
 
     Returns:
         PAUSED at `until`, DONE with everything that is known, or COUNTED after `most` turns.
     """
-    d = walk.decoder
     status, turns = COMPOSED, 0
     while status == COMPOSED and turns < most:
         turns += 1
@@ -450,10 +442,22 @@ def advance(
             status = PAUSED
             continue
         if replica.busy:
-            settle(replica, buffers, requests, prefixes, limits, walk)
-        if merge and replica.steady and d.decoder == PLAIN:
+            settle(replica, buffers, requests, prefixes, limits, d, steps, places, tables)
+        if merge is not None and replica.steady:
             _steady_run(replica, buffers, requests, limits, t, seconds, until)
-        status = begin(replica, buffers, requests, prefixes, limits, walk, t, seconds, until)
+        status = begin(
+            replica,
+            buffers,
+            requests,
+            prefixes,
+            limits,
+            d,
+            places,
+            tables,
+            t,
+            seconds,
+            until,
+        )
         if status == COMPOSED:
             pass_s = tabled_seconds(replica, buffers, requests, limits, d, t, seconds)
             start(replica, buffers.counts, limits, pass_s)

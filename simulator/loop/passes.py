@@ -12,9 +12,9 @@ length out of a pool.
 
 from __future__ import annotations
 
-from simulator.loop.compiled import compiled, entry
+from simulator.loop.compiled import compiled
 from simulator.loop.decoders.drafting import accepted_tokens
-from simulator.loop.decoders.record import BLOCK, PARALLEL, PLAIN, REGROUP, SPLIT, Drafts
+from simulator.loop.decoders.record import BLOCK, PARALLEL, REGROUP, SPLIT, Drafts
 from simulator.loop.request import DECODING
 from simulator.loop.scheduling.split import split_seconds
 from simulator.loop.state import Buffers, Real, Replica, Requests, SchedulerLimits, Seats, Small
@@ -33,7 +33,7 @@ def parts(replica: Replica, d: Drafts) -> int:
     return max(1, min(d.parts, replica.longest_draft))
 
 
-@entry
+@compiled
 def part(
     replica: Replica, running: Small, requests: Requests, d: Drafts, at: int, count: int
 ) -> tuple[int, float, float]:
@@ -58,7 +58,7 @@ def part(
     return members, rows / members if members else 0.0, float(context)
 
 
-@entry
+@compiled
 def groups(
     replica: Replica,
     running: Small,
@@ -85,7 +85,7 @@ def groups(
     return (count + d.group - 1) // d.group
 
 
-@entry
+@compiled
 def group(
     replica: Replica, seats: Seats, requests: Requests, d: Drafts, at: int
 ) -> tuple[int, float, float]:
@@ -110,21 +110,26 @@ def drafts_at_once(replica: Replica) -> tuple[int, float]:
 
 
 @compiled
-def with_pass(d: Drafts, so_far_s: float, draft_s: float, verify_s: float, last: bool) -> float:
+def with_pass(
+    d: Drafts | None, so_far_s: float, draft_s: float, verify_s: float, last: bool
+) -> float:
     """Seconds up to the end of one more verify pass, beside which `draft_s` are spent on drafting:
     see `step_s`.
     """
+    if d is None:
+        return so_far_s + verify_s
     if last and d.decoder != PARALLEL:
         return so_far_s + verify_s
     return so_far_s + max(draft_s, verify_s) + d.interference_ratio * min(draft_s, verify_s)
 
 
 @compiled
-def over_caches(replica: Replica, d: Drafts) -> tuple[int, float]:
+def over_caches(replica: Replica, d: Drafts | None) -> tuple[int, float]:
     """Sequences that decode over their caches, and their mean query tokens; full passes stand among
     the prompts.
     """
-    sequences = (replica.decoding - replica.full_passes) * d.copies
+    copies = 1 if d is None else d.copies
+    sequences = (replica.decoding - replica.full_passes) * copies
     queries = (replica.decode_rows - replica.full_rows) / sequences if sequences else 0.0
     return sequences, queries
 
@@ -190,18 +195,25 @@ def _in_parts(
 def _in_turn(
     replica: Replica,
     buffers: Buffers,
+    seats: Seats | None,
     requests: Requests,
     limits: SchedulerLimits,
-    d: Drafts,
+    d: Drafts | None,
     t: Tables,
     seconds: Real,
 ) -> float:
     """Seconds in which everything is verified: in groups, in passes of limited size, or in one."""
-    if d.ragged != SPLIT and d.decoder != BLOCK and replica.decoding:
+    if (
+        d is not None
+        and seats is not None
+        and d.ragged != SPLIT
+        and d.decoder != BLOCK
+        and replica.decoding
+    ):
         total = _in_groups(replica, buffers, requests, d, t, seconds, False)
         if d.ragged == REGROUP:
             total = min(total, _in_groups(replica, buffers, requests, d, t, seconds, True))
-    elif limits.pass_tokens > 0:
+    elif seats is not None and limits.pass_tokens > 0:
         total = split_seconds(replica, buffers, requests, limits, t, seconds)
     else:
         rows, sampled = replica.rows, replica.decode_rows + replica.prompts_ending
@@ -220,30 +232,27 @@ def _in_turn(
     return total
 
 
-@entry
+@compiled
 def tabled_seconds(
     replica: Replica,
     buffers: Buffers,
     requests: Requests,
     limits: SchedulerLimits,
-    d: Drafts,
+    d: Drafts | None,
     t: Tables,
     seconds: Real,
 ) -> float:
     """Seconds of the composed iteration by the tables; of those that the device waits for its host
     the replica remembers the sum.
     """
-    draft_s = 0.0
-    if d.decoder != PLAIN:
-        count, context = drafts_at_once(replica)
-        rows = replica.rows - replica.decode_rows + replica.reread_rows
-        draft_s = draft_seconds(t, seconds, count, replica.longest_new_draft, context, rows)
+    if d is None:
+        return _in_turn(replica, buffers, buffers.seats, requests, limits, d, t, seconds)
+    count, context = drafts_at_once(replica)
+    rows = replica.rows - replica.decode_rows + replica.reread_rows
+    draft_s = draft_seconds(t, seconds, count, replica.longest_new_draft, context, rows)
     if d.parts > 1:
-        total = _in_parts(replica, buffers, requests, d, t, seconds, draft_s)
-    else:
-        total = _in_turn(replica, buffers, requests, limits, d, t, seconds)
-        total += t.accepted_s * replica.just_accepted
-        if d.decoder != PLAIN:
-            so_far_s = 0.0 if d.decoder == PARALLEL else draft_s
-            total = with_pass(d, so_far_s, draft_s, total, True)
-    return total
+        return _in_parts(replica, buffers, requests, d, t, seconds, draft_s)
+    verify_s = _in_turn(replica, buffers, buffers.seats, requests, limits, d, t, seconds)
+    verify_s += t.accepted_s * replica.just_accepted
+    so_far_s = 0.0 if d.decoder == PARALLEL else draft_s
+    return with_pass(d, so_far_s, draft_s, verify_s, True)

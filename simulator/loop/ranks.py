@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.loop.compiled import compiled, entry
-from simulator.loop.decoders.record import Walk
+from simulator.loop.compiled import compiled
+from simulator.loop.decoders.record import Decoder, Places, Steps
 from simulator.loop.iteration import COMPOSED, COUNTED, DONE, begin, next_arrival_s, settle, start
 from simulator.loop.passes import tabled_seconds
 from simulator.loop.rank_time import IDLE_TOKENS
@@ -159,7 +159,7 @@ def _report(front: RankFront, replicas: Replicas, now: float) -> None:
     front.times[2] = now
 
 
-@entry
+@compiled
 def begin_together(
     front: RankFront,
     replicas: Replicas,
@@ -167,7 +167,9 @@ def begin_together(
     requests: Requests,
     prefixes: Prefixes,
     limits: SchedulerLimits,
-    walk: Walk,
+    d: Decoder | None,
+    places: Places | None,
+    tables: Real | None,
     t: Tables,
     seconds: Real,
 ) -> int:
@@ -189,7 +191,19 @@ def begin_together(
             if replica.clock_s < now:
                 replica.clock_s = now
                 replica.began_s = front.times[3]
-            status = begin(replica, buffers[i], requests, prefixes, limits, walk, t, seconds, soon)
+            status = begin(
+                replica,
+                buffers[i],
+                requests,
+                prefixes,
+                limits,
+                d,
+                places,
+                tables,
+                t,
+                seconds,
+                soon,
+            )
             if status == COMPOSED:
                 busy += 1
             else:
@@ -207,7 +221,7 @@ def begin_together(
         front.times[0] = max(now, coming_s)
 
 
-@entry
+@compiled
 def start_together(
     front: RankFront,
     replicas: Replicas,
@@ -225,7 +239,7 @@ def start_together(
             front.numbers[2] += 1
 
 
-@entry
+@compiled
 def settle_together(
     front: RankFront,
     replicas: Replicas,
@@ -233,7 +247,10 @@ def settle_together(
     requests: Requests,
     prefixes: Prefixes,
     limits: SchedulerLimits,
-    walk: Walk,
+    d: Decoder | None,
+    steps: Steps | None,
+    places: Places | None,
+    tables: Real | None,
     pass_s: float,
 ) -> None:
     """End the iteration; requests that came meanwhile were sent by what was known then."""
@@ -241,7 +258,17 @@ def settle_together(
     _send(front, replicas, buffers, requests, limits, now)
     for i in range(len(replicas)):
         if replicas[i].busy:
-            settle(replicas[i], buffers[i], requests, prefixes, limits, walk)
+            settle(
+                replicas[i],
+                buffers[i],
+                requests,
+                prefixes,
+                limits,
+                d,
+                steps,
+                places,
+                tables,
+            )
     front.times[0] = now
     _note_ends(front, replicas)
     _report(front, replicas, now)
@@ -254,7 +281,7 @@ def _at(table: Real, position: float) -> float:
     return table[low] + (position - low) * (table[low + 1] - table[low])
 
 
-@entry
+@compiled
 def advance_together(
     front: RankFront,
     replicas: Replicas,
@@ -262,7 +289,10 @@ def advance_together(
     requests: Requests,
     prefixes: Prefixes,
     limits: SchedulerLimits,
-    walk: Walk,
+    d: Decoder | None,
+    steps: Steps | None,
+    places: Places | None,
+    tables: Real | None,
     t: Tables,
     seconds: Real,
     by_mean_s: Real,
@@ -278,21 +308,41 @@ def advance_together(
     ranks = len(replicas)
     for _ in range(most):
         if not begin_together(
-            front, replicas, buffers, requests, prefixes, limits, walk, t, seconds
+            front,
+            replicas,
+            buffers,
+            requests,
+            prefixes,
+            limits,
+            d,
+            places,
+            tables,
+            t,
+            seconds,
         ):
             return DONE
         own_s, tokens, fullest = 0.0, 0, 0
         for i in range(ranks):
             replica = replicas[i]
             if replica.rows > 0:
-                rank_s = tabled_seconds(
-                    replica, buffers[i], requests, limits, walk.decoder, t, seconds
-                )
+                rank_s = tabled_seconds(replica, buffers[i], requests, limits, d, t, seconds)
                 own_s = max(own_s, rank_s + replica.swap_s)
             rows = max(replica.rows, IDLE_TOKENS)
             tokens += rows
             fullest = max(fullest, rows)
         pass_s = own_s + _at(by_mean_s, tokens / ranks) + _at(by_most_s, float(fullest))
         start_together(front, replicas, buffers, limits, pass_s)
-        settle_together(front, replicas, buffers, requests, prefixes, limits, walk, pass_s)
+        settle_together(
+            front,
+            replicas,
+            buffers,
+            requests,
+            prefixes,
+            limits,
+            d,
+            steps,
+            places,
+            tables,
+            pass_s,
+        )
     return COUNTED

@@ -240,7 +240,7 @@ SEAT = np.dtype(
 # rows of `Buffers.counts`: steps and emitted tokens by decoding requests, iterations by rows of
 # their pass and by sampled rows
 STEPS, EMITTED, BY_ROWS, BY_SAMPLED = range(4)
-# row of `Buffers.memory`: tokens that a step of 0, 1, ... draft tokens is taken to emit
+# row of what a policy remembers: tokens that a step of 0, 1, ... draft tokens is taken to emit
 GAINS = -1
 Chunks: TypeAlias = Any  # an array of CHUNK
 Queue: TypeAlias = Any  # an array of QUEUE
@@ -359,12 +359,13 @@ class Buffers(NamedTuple):
 
     queue: Queue
     running: Small
-    seats: Seats
+    seats: Seats  # None: slots have no numbers, and an iteration is one pass over everybody
     chunks: Chunks  # of the current iteration
-    pieces: Chunks  # of the current pass, where an iteration is several
+    pieces: Chunks  # of the current pass, where an iteration is several; else None
     blocks: Blocks
     counts: NDArray[np.int64]  # see `STEPS`
-    memory: NDArray[np.float64]  # what a policy of draft lengths remembers
+    # what a policy of draft lengths remembers, its last row `GAINS`; None: there is no policy
+    memory: Real | None
 
 
 def new_requests(workload: Workload, options: SchedulerOptions) -> Requests:
@@ -488,26 +489,33 @@ def new_buffers(
     prefixes: Prefixes,
     inbox: int,
     *,
-    draft_tokens: int = 0,
-    memory: tuple[int, int] = (1, 1),
+    groups: bool = False,
+    memory: Real | None = None,
 ) -> Buffers:
-    """Empty arrays of an engine that can be sent `inbox` requests and drafts up to so many
-    tokens.
+    """Empty arrays of an engine.
+
+    Args:
+        limits: of the engine.
+        prefixes: of the workload.
+        inbox: most requests that it can be sent.
+        groups: whether those that decode are verified in groups.
+        memory: of a policy of draft lengths.
     """
     most, entries = min(limits.max_requests, inbox), prefixes.entries
     blocks = np.zeros(entries + 1, dtype=SHARED_BLOCK)
     blocks["previous"][entries] = blocks["next"][entries] = entries
-    slots = limits.max_requests if limits.numbered_slots else 1
-    seats = np.zeros(max(most, slots) + 1, SEAT)
-    seats["slot_left"][:slots] = -1 - np.arange(slots)
-    rows, columns = memory
+    seats = pieces = None
+    if groups or limits.numbered_slots or limits.pass_tokens:
+        slots = limits.max_requests if limits.numbered_slots else 1
+        seats, pieces = np.zeros(max(most, slots) + 1, SEAT), np.zeros(most + 1, CHUNK)
+        seats["slot_left"][:slots] = -1 - np.arange(slots)
     return Buffers(
         queue=np.zeros(inbox, QUEUE),
         running=np.zeros(most + 1, np.int32),
         seats=seats,
         chunks=np.zeros(most + 1, CHUNK),
-        pieces=np.zeros(most + 1, CHUNK),
+        pieces=pieces,
         blocks=blocks,
         counts=np.zeros((4, max(most + 2, limits.most_rows + 1)), np.int64),
-        memory=np.zeros((rows + 1, max(columns, draft_tokens + 1))),
+        memory=memory,
     )

@@ -91,14 +91,10 @@ class Tabled:
         return iteration_s(self.made, decode_requests, query_tokens, decode_context_tokens, prefill)
 
 
-_LOOP = ("iteration", "passes", "ranks", "scheduling.split", "scheduling.waiting")
-
-
 @pytest.fixture
 def as_python(monkeypatch):
     """Run a function with the loop as the Python that its machine code is made from."""
-    modules = [import_module(f"simulator.loop.{name}") for name in _LOOP]
-    modules += [import_module(f"simulator.cluster.{name}") for name in ("replica", "ranks")]
+    modules = [import_module(f"simulator.cluster.{name}") for name in ("replica", "ranks")]
 
     def run(function, *arguments):
         # machine code says nothing of infinity times zero

@@ -94,7 +94,7 @@ def answer(question: SimulateQuestion) -> Answer:
     lengths = question.draft_tokens or ()
     written, assumed = scenario_of(question, max(lengths, default=None))
     if not is_compiled(loop.__file__):
-        words = "compiling the simulator, once on this machine: some 20 seconds of a processor"
+        words = "compiling the simulator, once on this machine: some 10 seconds of a processor"
         terminal_line(words, quiet=question.quiet)
     if question.beside:
         return _beside(question, written, assumed)

@@ -13,7 +13,7 @@ requests.
 from __future__ import annotations
 
 from simulator.loop.compiled import compiled, inlined
-from simulator.loop.decoders.record import BEGINS_CANVAS, FULL, PAD, Drafts, Place, Places
+from simulator.loop.decoders.record import BEGINS_CANVAS, FULL, PAD, Drafts, Places
 from simulator.loop.request import DECODING
 from simulator.loop.state import Chunks, Replica, Request, Requests, SchedulerLimits, Small
 
@@ -25,9 +25,9 @@ def whole_tokens(d: Drafts, request: Request) -> int:
 
 
 @compiled
-def block_rows(d: Drafts, request: Request, place: Place) -> int:
+def block_rows(d: Drafts, request: Request, places: Places) -> int:
     """Query tokens of the pass that a request is at."""
-    rows = int(place.proposes)
+    rows = int(places[request.place].proposes)
     if rows > 0:
         return rows * d.copies
     whole = whole_tokens(d, request)
@@ -35,9 +35,9 @@ def block_rows(d: Drafts, request: Request, place: Place) -> int:
 
 
 @inlined
-def held_tokens(d: Drafts, request: Request, limits: SchedulerLimits, rows: int) -> int:
+def held_tokens(d: Drafts | None, request: Request, limits: SchedulerLimits, rows: int) -> int:
     """Tokens whose cache a request needs room for when it takes part with so many query tokens."""
-    if d.canvas:
+    if d is not None and d.canvas:
         return limits.sequences * whole_tokens(d, request)
     return request.computed + rows
 
@@ -64,12 +64,14 @@ def find_sharing(d: Drafts, replica: Replica, running: Small, requests: Requests
 
 @compiled
 def count_shared(
-    d: Drafts, replica: Replica, running: Small, requests: Requests, places: Places
+    d: Drafts, replica: Replica, running: Small, requests: Requests, places: Places | None
 ) -> None:
     """Note how many passes those who share steps take until the last of them has finished its
     block.
     """
     replica.shared_passes = 0
+    if places is None:
+        return
     if d.ragged != PAD:
         return
     for i in range(replica.running):
@@ -81,15 +83,22 @@ def count_shared(
 
 @compiled
 def add_block_pass(
-    d: Drafts, replica: Replica, chunks: Chunks, request: Request, place: Place, rows: int
+    d: Drafts,
+    replica: Replica,
+    chunks: Chunks,
+    request: Request,
+    places: Places | None,
+    rows: int,
 ) -> None:
     """Count what a request reads and computes in the iteration; full passes stand among the
     prompts.
     """
+    if places is None:
+        return
     request.granted = d.ragged == PAD
     if not d.canvas:
         cached = int(request.computed)
-    elif place.proposes == FULL:
+    elif places[request.place].proposes == FULL:
         chunks[replica.chunks].new = rows
         chunks[replica.chunks].cached = 0
         replica.chunks += 1

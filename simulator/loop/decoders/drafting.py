@@ -11,7 +11,7 @@ Shen et al. 2025, "SpecBranch" (arXiv:2506.01979), for branches.
 from __future__ import annotations
 
 from simulator.loop.compiled import compiled, inlined
-from simulator.loop.decoders.block_walk import block_rows, restart_block
+from simulator.loop.decoders.block_walk import advance_block, block_rows, restart_block
 from simulator.loop.decoders.record import (
     ALIKE,
     ALWAYS,
@@ -21,24 +21,22 @@ from simulator.loop.decoders.record import (
     EMA,
     NOTHING,
     PARALLEL,
-    PLAIN,
     TREE,
     WHOLE,
     WITHOUT_FIRST,
     Drafts,
-    Place,
     Places,
+    Steps,
 )
-from simulator.loop.state import Replica, Request
+from simulator.loop.request import DECODING
+from simulator.loop.state import Replica, Request, Requests, Small
 
 
 @inlined
-def wanted(d: Drafts, request: Request, place: Place, batch: int) -> int:
+def wanted(d: Drafts, request: Request, places: Places | None, batch: int) -> int:
     """Query tokens beyond the first that a decoding request would like to have."""
-    if d.decoder == PLAIN:
-        return 0
-    if d.decoder == BLOCK:
-        return block_rows(d, request, place) - 1
+    if places is not None and d.decoder == BLOCK:
+        return block_rows(d, request, places) - 1
     if batch == 0 or request.pending == NOTHING:
         return 0
     if d.decoder == TREE:
@@ -62,12 +60,14 @@ def drafted_tokens(d: Drafts, request: Request, batch: int) -> int:
 
 
 @inlined
-def draft_length(d: Drafts, request: Request, place: Place, drafts: int, batch: int) -> int:
+def draft_length(
+    d: Drafts, request: Request, places: Places | None, drafts: int, batch: int
+) -> int:
     """Draft passes of a request's step that verifies `drafts` tokens, or the tokens that they make
     one by one.
     """
-    if drafts > 0 and d.counts_passes:
-        passes = int(place.passes)
+    if places is not None and drafts > 0 and d.counts_passes:
+        passes = int(places[request.place].passes)
         if d.decoder == TREE:
             return passes
         if d.within_output:
@@ -87,10 +87,10 @@ def fits(d: Drafts, extra: int, room: int) -> int:
 
 
 @compiled
-def start_again(d: Drafts, request: Request, places: Places) -> None:
+def start_again(d: Drafts, request: Request, places: Places | None) -> None:
     """A request lost its cache: an unfinished block starts again."""
     request.unread = 0
-    if d.decoder == BLOCK:
+    if places is not None and d.decoder == BLOCK:
         restart_block(d, request, places)
     else:
         request.pending = NOTHING if d.decoder == PARALLEL else WHOLE
@@ -129,6 +129,30 @@ def meanwhile(d: Drafts, request: Request, places: Places, batch: int) -> tuple[
 
 
 @compiled
+def count_branches(
+    d: Drafts,
+    replica: Replica,
+    running: Small,
+    requests: Requests,
+    places: Places | None,
+    batch: int,
+) -> None:
+    """Note the drafts that are made while those of the composed iteration are verified."""
+    if places is None:
+        return
+    if d.decoder != PARALLEL or batch == 0:
+        return
+    replica.longest_draft = batch
+    replica.drafts_at_once = replica.longest_new_draft = 0
+    for i in range(replica.running):
+        request = requests[running[i]]
+        if request.phase == DECODING and request.quota > 0:
+            branches, tokens = meanwhile(d, request, places, batch)
+            replica.drafts_at_once += branches
+            replica.longest_new_draft = max(replica.longest_new_draft, tokens)
+
+
+@compiled
 def keep_parallel_draft(
     d: Drafts, replica: Replica, request: Request, places: Places, accepted: int
 ) -> int:
@@ -158,7 +182,12 @@ def keep_parallel_draft(
 
 @inlined
 def keep_accepted(
-    d: Drafts, replica: Replica, request: Request, place: Place, accepted: int, emitted: int
+    d: Drafts,
+    replica: Replica,
+    request: Request,
+    places: Places | None,
+    accepted: int,
+    emitted: int,
 ) -> int:
     """A step emits its accepted draft tokens, and mostly one more, as far as the request still wants
     them: so many, and the request's walk moves on.
@@ -169,14 +198,34 @@ def keep_accepted(
         replica.recent_accepted += accepted
         replica.recent_tried += accepted + (accepted < drafts)
     following = request.place + emitted
-    if d.states > 1 and drafts > 0:
-        following = int(place.following)
+    if places is not None and d.states > 1 and drafts > 0:
+        following = int(places[request.place].following)
     request.place = following
     emitted = min(emitted, request.output - request.generated)
     accepted = min(emitted, accepted)
     replica.drafted += drafts
     replica.accepted += accepted
     replica.wasted += drafts - accepted
+    return emitted
+
+
+@inlined
+def decode(
+    d: Drafts, steps: Steps, places: Places | None, replica: Replica, request: Request
+) -> int:
+    """A request that decodes takes its step, and its walk moves on; tokens that it emits."""
+    if places is not None and d.decoder == BLOCK:
+        emitted = advance_block(d, replica, request, places)
+        return min(emitted, request.output - request.generated)
+    accepted = accept(d, replica, request)
+    emitted = accepted + 1
+    if places is not None and d.decoder == PARALLEL:
+        emitted = keep_parallel_draft(d, replica, request, places, accepted)
+    emitted = keep_accepted(d, replica, request, places, accepted, emitted)
+    if request.place >= len(steps):
+        request.place = 0
+    request.emits = steps[request.place].emits
+    request.proposes = steps[request.place].proposes
     return emitted
 
 

@@ -13,18 +13,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simulator.loop.compiled import compiled, inlined
 from simulator.loop.decoders.record import (
     ALWAYS,
     BANDIT,
-    BLOCK,
     EMA,
     EXPECTED,
     GOODPUT,
     ORACLE,
-    PLAIN,
     SURVIVAL,
     TIERS,
     VERIFIED,
@@ -45,6 +42,7 @@ from simulator.loop.state import (
 )
 from simulator.loop.tables import Tables, between, draft_seconds, target_seconds
 
+_BY_BATCH = ALWAYS, EMA, VERIFIED  # rules that set no length of the batch by what they have seen
 PROBE_EVERY = (
     64  # iterations after which the goodput controller drafts although it seems not to pay
 )
@@ -59,25 +57,29 @@ SHARE, KNOWN, NOW = range(
 )  # rows of what is remembered of drafts that were accepted up to a token
 
 
-def memory_shape(d: Drafts, limits: SchedulerLimits) -> tuple[int, int]:
-    """Rows and columns of what a rule remembers."""
-    if d.controller == TIERS:
-        return d.tiers.shape[0], 3
-    if d.controller == BANDIT:
-        return limits.max_requests + 1, TRIES + 2 * (d.most + 1)
-    return (3, d.most + 2) if d.controller == SURVIVAL else (1, 1)
-
-
-def begin_policy(d: Drafts, memory: NDArray[np.float64]) -> None:
+def new_memory(d: Drafts, limits: SchedulerLimits) -> Real | None:
     """What a rule remembers before the first iteration: every tier begins at the longest draft, or
     in its middle.
+
+    Returns:
+        float64[rows of the rule and `GAINS`, columns]; None: the length follows from the batch.
     """
-    if d.controller != TIERS:
-        return
-    for row in range(d.tiers.shape[0]):
-        lengths = d.tiers[row, LENGTHS : LENGTHS + int(d.tiers[row, COUNT])].tolist()
-        at = lengths.index(d.most) if d.most in lengths else len(lengths) // 2
-        memory[row, : AT + 1] = lengths[at] - 1.0, 0.0, at
+    if d.controller in _BY_BATCH:
+        return None
+    rows, columns = 1, 1
+    if d.controller == TIERS:
+        rows, columns = d.tiers.shape[0], AT + 1
+    elif d.controller == BANDIT:
+        rows, columns = limits.max_requests + 1, TRIES + 2 * (d.most + 1)
+    elif d.controller == SURVIVAL:
+        rows, columns = NOW + 1, d.most + 2
+    memory = np.zeros((rows + 1, max(columns, d.most + 1)))
+    if d.controller == TIERS:
+        for row in range(rows):
+            lengths = d.tiers[row, LENGTHS : LENGTHS + int(d.tiers[row, COUNT])].tolist()
+            at = lengths.index(d.most) if d.most in lengths else len(lengths) // 2
+            memory[row, : AT + 1] = lengths[at] - 1.0, 0.0, at
+    return memory
 
 
 @compiled
@@ -265,14 +267,12 @@ def _pull(
 
 @compiled
 def count_ready(
-    d: Decoder, replica: Replica, running: Small, requests: Requests
+    replica: Replica, running: Small, requests: Requests, memory: Real | None
 ) -> tuple[int, int]:
-    """Requests that are ready to decode, and their cached tokens, or 0 where no draft length
-    depends on these.
+    """Requests that are ready to decode, and their cached tokens, which may be 0 where no draft
+    length depends on these.
     """
-    fixed = d.controller in (ALWAYS, EMA, VERIFIED)
-    weighed = d.decoder not in (PLAIN, BLOCK) and not fixed
-    if replica.all_decode and not weighed:
+    if memory is None and replica.all_decode:
         return replica.running, 0
     decoding, context = 0, 0
     for i in range(replica.running):
@@ -292,16 +292,17 @@ def batch_drafts(
     replica: Replica,
     buffers: Buffers,
     requests: Requests,
+    memory: Real | None,
     decoding: int,
     context_tokens: float,
 ) -> int:
     """Draft tokens that a request may have in an iteration in which `decoding` requests decode, by
     a decoder that drafts.
     """
-    memory = buffers.memory
     most = int(tables[d.by_batch.first + min(decoding, d.by_batch.length - 1)])
-    fixed = d.controller in (ALWAYS, EMA, VERIFIED)
-    if fixed or most == 0 or decoding == 0:
+    if memory is None:
+        return most
+    if most == 0 or decoding == 0:
         return most
     if d.controller == TIERS:
         row, tier = _tier(d, tables, decoding)
@@ -346,16 +347,18 @@ def change_length(
 
 
 @inlined
-def see_step(d: Decoder, replica: Replica, memory: Real, request: Request, emitted: int) -> None:
+def see_step(
+    d: Decoder, replica: Replica, memory: Real | None, request: Request, emitted: int
+) -> None:
     """Note what a request emitted, as far as a policy wants to know."""
-    if d.controller == SURVIVAL:
+    if memory is not None and d.controller == SURVIVAL:
         memory[NOW, min(emitted - 1, d.most)] += 1.0
     if d.rereads and replica.draft_limit == 0:
         request.unread += emitted
 
 
 @compiled
-def learn(d: Decoder, tables: Real, replica: Replica, memory: Real, emitted: int) -> None:
+def learn(d: Decoder, tables: Real, replica: Replica, memory: Real | None, emitted: int) -> None:
     """A policy looks at the iteration that has ended, in which requests that decode emitted so many
     tokens.
     """
@@ -363,6 +366,8 @@ def learn(d: Decoder, tables: Real, replica: Replica, memory: Real, emitted: int
         return
     if d.rereads and replica.draft_limit == 0:
         replica.undrafted += 1
+    if memory is None:
+        return
     if d.controller == TIERS:
         row, tier = _tier(d, tables, replica.decoding)
         if tables[tier + LENGTHS + int(memory[row, AT])] > 0.0:

@@ -114,28 +114,34 @@ Place: TypeAlias = Any  # one of them
 
 
 class Walk(NamedTuple):
-    """What the loop reads of a decoder: its numbers and the places of its tables, the recording,
-    and the tables.
+    """What the loop reads of a decoder; all None where requests decode one token a step.
+
+    Code for what is None is left out of a function that takes it as an argument and compares it
+    with None: what few scenarios have is compiled for those alone.
+
+    Args:
+        decoder: its numbers, and the places of its tables.
+        steps: of the recording, what every request reads.
+        places: the rest of the recording; None: nobody reads it.
+        tables: end to end.
     """
 
-    decoder: Decoder
-    steps: Steps
-    places: Places
-    tables: Real
+    decoder: Decoder | None
+    steps: Steps | None
+    places: Places | None
+    tables: Real | None
 
 
 def walk_of(drafts: Drafts) -> Walk:
     """A decoder as compiled code reads it."""
+    if drafts.decoder == PLAIN:
+        return Walk(None, None, None, None)
     decoder, tables = laid_out(drafts, _BY_PLACE)
-    count = max(len(drafts.emits), 1)
-    steps, places = np.zeros(len(drafts.steps), STEP), np.zeros(count, PLACE)
+    steps, places = np.zeros(len(drafts.steps), STEP), None
     if len(steps):
         steps["emits"], steps["proposes"] = drafts.steps.T
-    if (
-        drafts.decoder in (TREE, PARALLEL, BLOCK)
-        or drafts.slots == LIKELIEST
-        or drafts.counts_passes
-    ):
+    if drafts.decoder != CHAIN or drafts.slots != ALIKE or drafts.counts_passes:
+        places = np.zeros(max(len(drafts.emits), 1), PLACE)
         for name in PLACE.names or ():
             values = getattr(drafts, name)
             if len(values):

@@ -103,7 +103,7 @@ def share_slots(
     running: Small,
     requests: Requests,
     d: Drafts,
-    places: Places,
+    places: Places | None,
     t: Tables,
     seconds: Real,
     chunks: Chunks,
@@ -111,6 +111,8 @@ def share_slots(
     decoding: int,
 ) -> None:
     """Grant every request that decodes the draft tokens that are verified."""
+    if places is None:
+        return
     if d.slots == ALIKE or d.decoder != CHAIN or decoding == 0:
         return
     _begin_grants(replica, running, requests, d, places)

@@ -182,7 +182,7 @@ def publish(
 @compiled
 def release(
     replica: Replica,
-    seats: Seats,
+    seats: Seats | None,
     blocks: Blocks,
     prefixes: Prefixes,
     limits: SchedulerLimits,
@@ -190,7 +190,7 @@ def release(
     r: int,
 ) -> None:
     """Take all of a request's blocks from it, and its slot."""
-    if limits.numbered_slots:
+    if seats is not None and limits.numbered_slots:
         seats[request.slot].slot_left = replica.ended
     replica.unused_blocks += request.private
     request.private = 0

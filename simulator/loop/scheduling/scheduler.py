@@ -22,9 +22,9 @@ from simulator.loop.decoders.block_walk import (
     held_tokens,
     waits_for_block,
 )
-from simulator.loop.decoders.drafting import draft_length, fits, meanwhile, start_again, wanted
+from simulator.loop.decoders.drafting import count_branches, draft_length, fits, start_again, wanted
 from simulator.loop.decoders.lengths import batch_drafts, change_length, count_ready
-from simulator.loop.decoders.record import BLOCK, PARALLEL, PLAIN, Drafts, Place, Walk
+from simulator.loop.decoders.record import BLOCK, Decoder, Places
 from simulator.loop.decoders.slots import share_slots
 from simulator.loop.request import DECODING, PREFILLING, REJECTED, SWAPPED, WAITING
 from simulator.loop.scheduling.kv_cache import (
@@ -77,7 +77,8 @@ def _secure(
     requests: Requests,
     prefixes: Prefixes,
     limits: SchedulerLimits,
-    walk: Walk,
+    d: Decoder | None,
+    places: Places | None,
     at: int,
     tokens: int,
 ) -> bool:
@@ -105,7 +106,8 @@ def _secure(
         else:
             loser.phase = WAITING
             loser.computed = 0
-            start_again(walk.decoder, loser, walk.places)
+            if d is not None:
+                start_again(d, loser, places)
         loser.granted = 0
         release(replica, buffers.seats, buffers.blocks, prefixes, limits, loser, r)
         leave(replica, running, last)
@@ -120,20 +122,24 @@ def _secure(
 
 
 @inlined
-def _decode(replica: Replica, request: Request, d: Drafts, place: Place, extra: int) -> None:
+def _decode(
+    replica: Replica, request: Request, d: Decoder | None, places: Places | None, extra: int
+) -> None:
     """A request that decodes takes part with 1 + `extra` query tokens."""
     request.quota = 1 + extra
-    drafts = 0 if d.decoder == BLOCK else extra
-    request.drafts = drafts
     replica.rows += 1 + extra
     replica.decode_rows += 1 + extra
     replica.decoding += 1
-    if d.decoder != BLOCK:  # whose passes read other caches: see `add_block_pass`
-        cached = int(request.computed)
-        replica.context_tokens += cached
-        replica.longest_context = max(replica.longest_context, cached)
-    replica.longest_draft = max(replica.longest_draft, drafts)
-    new = draft_length(d, request, place, drafts, replica.draft_limit)
+    if d is not None and d.decoder == BLOCK:  # whose passes read other caches: `add_block_pass`
+        return
+    cached = int(request.computed)
+    replica.context_tokens += cached
+    replica.longest_context = max(replica.longest_context, cached)
+    if d is None:
+        return
+    request.drafts = extra
+    replica.longest_draft = max(replica.longest_draft, extra)
+    new = draft_length(d, request, places, extra, replica.draft_limit)
     if new > 0:
         replica.drafts_at_once += 1
         replica.longest_new_draft = max(replica.longest_new_draft, new)
@@ -180,11 +186,12 @@ def _decodes(
     requests: Requests,
     prefixes: Prefixes,
     limits: SchedulerLimits,
-    walk: Walk,
+    d: Decoder | None,
+    places: Places | None,
     batch: int,
 ) -> None:
     """Requests that decode, in the order of their keys."""
-    running, chunks, places, d = buffers.running, buffers.chunks, walk.places, walk.decoder
+    running = buffers.running
     at = 0
     while at < replica.running:
         r = running[at]
@@ -192,20 +199,23 @@ def _decodes(
         if request.phase != DECODING or request.quota > 0 or waits_for_block(replica, request):
             at += 1
             continue
-        place = places[request.place]
         room = limits.token_budget - replica.rows - 1
-        extra = wanted(d, request, place, batch)
-        if room < 0 or (d.decoder == BLOCK and extra > room and replica.rows > 0):
+        if room < 0:
             break
-        if d.decoder != BLOCK:
-            extra = fits(d, extra, room)
+        extra = 0
+        if d is not None:
+            extra = wanted(d, request, places, batch)
+            if d.decoder != BLOCK:
+                extra = fits(d, extra, room)
+            elif extra > room and replica.rows > 0:
+                break
         tokens = held_tokens(d, request, limits, 1 + extra)
         if has_blocks(replica, request, limits, tokens) or _secure(
-            replica, buffers, requests, prefixes, limits, walk, at, tokens
+            replica, buffers, requests, prefixes, limits, d, places, at, tokens
         ):
-            _decode(replica, request, d, place, extra)
-            if d.decoder == BLOCK:
-                add_block_pass(d, replica, chunks, request, place, 1 + extra)
+            _decode(replica, request, d, places, extra)
+            if d is not None and d.decoder == BLOCK:
+                add_block_pass(d, replica, buffers.chunks, request, places, 1 + extra)
             at += 1
         elif at < replica.running and running[at] == r:
             at += 1
@@ -218,7 +228,8 @@ def _prompts(
     requests: Requests,
     prefixes: Prefixes,
     limits: SchedulerLimits,
-    walk: Walk,
+    d: Decoder | None,
+    places: Places | None,
 ) -> bool:
     """Prompts under way, in the order of their keys; False: one of them had to sit the iteration
     out.
@@ -236,7 +247,7 @@ def _prompts(
         if tokens == 0:
             return False
         if _secure(
-            replica, buffers, requests, prefixes, limits, walk, at, request.computed + tokens
+            replica, buffers, requests, prefixes, limits, d, places, at, request.computed + tokens
         ):
             _prefill(replica, buffers.chunks, buffers.blocks, prefixes, limits, request, r, tokens)
             at += 1
@@ -298,8 +309,8 @@ def _first_tokens(
     replica: Replica,
     request: Request,
     limits: SchedulerLimits,
-    d: Drafts,
-    place: Place,
+    d: Decoder | None,
+    places: Places | None,
     batch: int,
     computed: int,
     decodes: bool,
@@ -309,13 +320,14 @@ def _first_tokens(
     A block decodes from the next iteration on; with numbered slots a prompt takes its slot, and the
     iteration is filled afterwards.
     """
-    tokens = 0
-    if decodes and d.decoder != BLOCK:
-        extra = wanted(d, request, place, batch)
-        tokens = 1 + fits(d, extra, limits.token_budget - replica.rows - 1)
-    elif not decodes and not limits.numbered_slots:
-        tokens = _chunk(replica, request, limits, computed)
-    return tokens
+    if not decodes:
+        return 0 if limits.numbered_slots else _chunk(replica, request, limits, computed)
+    if d is None:
+        return 1
+    if d.decoder == BLOCK:
+        return 0
+    extra = wanted(d, request, places, batch)
+    return 1 + fits(d, extra, limits.token_budget - replica.rows - 1)
 
 
 @compiled
@@ -325,23 +337,23 @@ def _admit(
     requests: Requests,
     prefixes: Prefixes,
     limits: SchedulerLimits,
-    walk: Walk,
+    d: Decoder | None,
+    places: Places | None,
     batch: int,
 ) -> bool:
     """Let the first of the queue in, if there is room for its next tokens.
 
     A block whose first pass computes the prompt too is admitted with that pass.
     """
-    r, d = buffers.queue[0].heap, walk.decoder
+    r = buffers.queue[0].heap
     request = requests[r]
-    place = walk.places[request.place]
     computed = int(request.computed)
     hits, idle = 0, 0
     whole = request.prompt + request.generated
     swapped = request.phase == SWAPPED
     moved = computed
-    if d.renews:
-        tokens = 1 + wanted(d, request, place, batch)
+    if d is not None and d.renews:
+        tokens = 1 + wanted(d, request, places, batch)
         if replica.sharing or (replica.rows + tokens > limits.token_budget and replica.rows > 0):
             return False
         decodes = True
@@ -353,7 +365,7 @@ def _admit(
             computed = hits * limits.block_tokens
         started = request.generated > 0 or limits.lag == 0
         decodes = swapped and started and computed >= whole - limits.lag
-        tokens = _first_tokens(replica, request, limits, d, place, batch, computed, decodes)
+        tokens = _first_tokens(replica, request, limits, d, places, batch, computed, decodes)
         if tokens == 0 and not decodes and not limits.numbered_slots:
             return False
         count = (computed + tokens + limits.block_tokens - 1) // limits.block_tokens - hits
@@ -371,9 +383,9 @@ def _admit(
     _join(replica, buffers, requests, limits, r)
     request.phase = DECODING if decodes else PREFILLING
     if tokens and decodes:
-        _decode(replica, request, d, place, tokens - 1)
-        if d.decoder == BLOCK:
-            add_block_pass(d, replica, buffers.chunks, request, place, tokens)
+        _decode(replica, request, d, places, tokens - 1)
+        if d is not None and d.decoder == BLOCK:
+            add_block_pass(d, replica, buffers.chunks, request, places, tokens)
     elif tokens:
         _prefill(replica, buffers.chunks, buffers.blocks, prefixes, limits, request, r, tokens)
     return True
@@ -386,7 +398,8 @@ def _admissions(
     requests: Requests,
     prefixes: Prefixes,
     limits: SchedulerLimits,
-    walk: Walk,
+    d: Decoder | None,
+    places: Places | None,
     batch: int,
 ) -> None:
     """The queue, in the order of keys, until its first request does not fit."""
@@ -408,7 +421,7 @@ def _admissions(
         slow = replica.recent_step_s > limits.slo_tpot_s * replica.recent_tokens
         if slow and replica.running > 0:
             return
-        if not _admit(replica, buffers, requests, prefixes, limits, walk, batch):
+        if not _admit(replica, buffers, requests, prefixes, limits, d, places, batch):
             return
 
 
@@ -419,7 +432,9 @@ def compose(
     requests: Requests,
     prefixes: Prefixes,
     limits: SchedulerLimits,
-    walk: Walk,
+    d: Decoder | None,
+    places: Places | None,
+    tables: Real | None,
     t: Tables,
     seconds: Real,
 ) -> None:
@@ -431,38 +446,41 @@ def compose(
     replica.drafts_at_once = replica.longest_draft = replica.longest_new_draft = 0
     replica.full_passes = replica.full_rows = replica.preempted = replica.admitted = 0
     replica.reread_rows = 0
-    d, places, running, chunks = walk.decoder, walk.places, buffers.running, buffers.chunks
-    decoding, context = count_ready(d, replica, running, requests)
+    running, chunks, memory = buffers.running, buffers.chunks, buffers.memory
+    decoding, context = count_ready(replica, running, requests, memory)
     replica.all_decode = 0
     batch = 0
-    if d.decoder == BLOCK:
-        find_sharing(d, replica, running, requests)
-    elif d.decoder != PLAIN:
-        batch = batch_drafts(
-            d, walk.tables, t, seconds, replica, buffers, requests, decoding, float(context)
-        )
-    replica.draft_limit = batch
-    if d.decoder != PLAIN and decoding > 0:
-        change_length(d, replica, running, requests, batch)
-        share_slots(replica, running, requests, d, places, t, seconds, chunks, batch, decoding)
+    if d is not None:
+        if d.decoder == BLOCK:
+            find_sharing(d, replica, running, requests)
+        else:
+            batch = batch_drafts(
+                d,
+                tables,
+                t,
+                seconds,
+                replica,
+                buffers,
+                requests,
+                memory,
+                decoding,
+                float(context),
+            )
+        replica.draft_limit = batch
+        if decoding > 0:
+            change_length(d, replica, running, requests, batch)
+            share_slots(replica, running, requests, d, places, t, seconds, chunks, batch, decoding)
     if limits.numbered_slots and replica.queued > 0 and replica.running < limits.max_requests:
         replica.postponed = postponed(replica, buffers.queue, buffers.seats, requests, limits)
-        _admissions(replica, buffers, requests, prefixes, limits, walk, batch)
+        _admissions(replica, buffers, requests, prefixes, limits, d, places, batch)
     prompts = decoding < replica.running  # counted before decodes preempt anybody
     if not limits.prefill_first:
-        _decodes(replica, buffers, requests, prefixes, limits, walk, batch)
-    goes_on = not prompts or _prompts(replica, buffers, requests, prefixes, limits, walk)
+        _decodes(replica, buffers, requests, prefixes, limits, d, places, batch)
+    goes_on = not prompts or _prompts(replica, buffers, requests, prefixes, limits, d, places)
     room = replica.queued > 0 and replica.running < limits.max_requests
     if goes_on and room and replica.preempted == 0 and not limits.numbered_slots:
-        _admissions(replica, buffers, requests, prefixes, limits, walk, batch)
+        _admissions(replica, buffers, requests, prefixes, limits, d, places, batch)
     if limits.prefill_first and replica.chunks == replica.full_passes:
-        _decodes(replica, buffers, requests, prefixes, limits, walk, batch)
-    if d.decoder == PARALLEL and batch > 0:
-        replica.longest_draft = batch
-        replica.drafts_at_once = replica.longest_new_draft = 0
-        for i in range(replica.running):
-            request = requests[running[i]]
-            if request.phase == DECODING and request.quota > 0:
-                branches, tokens = meanwhile(d, request, places, batch)
-                replica.drafts_at_once += branches
-                replica.longest_new_draft = max(replica.longest_new_draft, tokens)
+        _decodes(replica, buffers, requests, prefixes, limits, d, places, batch)
+    if d is not None:
+        count_branches(d, replica, running, requests, places, batch)

@@ -14,13 +14,13 @@ for what is read.
 
 from __future__ import annotations
 
-from simulator.loop.compiled import compiled, entry
+from simulator.loop.compiled import compiled
 from simulator.loop.request import DECODING
 from simulator.loop.state import Buffers, Real, Replica, Requests, SchedulerLimits, Seats, Small
 from simulator.loop.tables import Tables, device_seconds, host_seconds
 
 
-@entry
+@compiled
 def line_up(replica: Replica, running: Small, seats: Seats, requests: Requests) -> int:
     """List the requests of the composed iteration, those that decode first; how many."""
     count = 0
@@ -74,7 +74,7 @@ def _fill_equally(seats: Seats, requests: Requests, limits: SchedulerLimits, cou
         seats[i].rows_now *= tokens
 
 
-@entry
+@compiled
 def next_pass(
     buffers: Buffers, requests: Requests, limits: SchedulerLimits, count: int
 ) -> tuple[int, int, float, float, int, int, int]:

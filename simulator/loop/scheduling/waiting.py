@@ -8,7 +8,7 @@ came later. Leaves out who may start: `simulator.loop.scheduling.scheduler`.
 
 from __future__ import annotations
 
-from simulator.loop.compiled import compiled, entry, inlined
+from simulator.loop.compiled import compiled, inlined
 from simulator.loop.state import TAKEN, Queue, Replica, Request, Requests, SchedulerLimits, Seats
 
 
@@ -20,7 +20,7 @@ def receive(replica: Replica, request: Request, limits: SchedulerLimits) -> None
     request.ready_s = replica.received_s
 
 
-@entry
+@compiled
 def receive_all(
     replica: Replica,
     queue: Queue,
@@ -114,11 +114,17 @@ def waits(replica: Replica, queue: Queue, requests: Requests, limits: SchedulerL
 
 @compiled
 def postponed(
-    replica: Replica, queue: Queue, seats: Seats, requests: Requests, limits: SchedulerLimits
+    replica: Replica,
+    queue: Queue,
+    seats: Seats | None,
+    requests: Requests,
+    limits: SchedulerLimits,
 ) -> int:
     """Waiting requests that found no free slot when the latest iteration was filled, as far as
     there are slots now.
     """
+    if seats is None:
+        return 0
     free, count = 0, 0
     for slot in range(limits.max_requests):
         free += seats[slot].slot_left != TAKEN
@@ -128,7 +134,7 @@ def postponed(
 
 
 @compiled
-def take_slot(replica: Replica, seats: Seats, limits: SchedulerLimits) -> int:
+def take_slot(replica: Replica, seats: Seats | None, limits: SchedulerLimits) -> int:
     """Take the numbered slot that was left first, of which one must be free; of those never used,
     the last.
 
@@ -136,6 +142,8 @@ def take_slot(replica: Replica, seats: Seats, limits: SchedulerLimits) -> int:
     so that of several the last takes the slot that was left first (llama.cpp,
     tools/server/server-queue.cpp `pop_deferred_task`).
     """
+    if seats is None:
+        return 0
     skipped = max(replica.postponed - 1, 0)
     replica.postponed = skipped
     first, bound = -1, -limits.max_requests - 1

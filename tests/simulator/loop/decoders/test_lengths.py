@@ -97,11 +97,9 @@ class Loop:
             limits,
             new_prefixes(workload, options),
             running,
-            draft_tokens=K,
-            memory=lengths.memory_shape(self.drafts, limits),
+            memory=lengths.new_memory(self.drafts, limits),
         )
         self.buffers.running[:running] = np.arange(running)
-        lengths.begin_policy(self.drafts, self.buffers.memory)
 
     def choose(self, decoding=None, context=100.0):
         decoding = self.replica.running if decoding is None else decoding
@@ -112,6 +110,7 @@ class Loop:
             self.replica,
             self.buffers,
             self.requests,
+            self.buffers.memory,
             decoding,
             context * decoding,
         )

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hardware_profiles.errors import InputError
 from simulator.engine import simulate
 from simulator.loop.compiled import laid_out
+from simulator.loop.entries import line_up, next_pass
 from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.request import DECODING, PREFILLING, Workload
-from simulator.loop.scheduling.split import line_up, next_pass
 from simulator.loop.state import new_buffers, new_limits, new_prefixes, new_replica, new_requests
 from tests.simulator.plain_passes import equal_passes, simple_passes
 from traces.kinds.acceptance import AcceptanceTrace
