@@ -292,6 +292,7 @@ def _place(record: Record) -> dict[str, str]:
         "lengths": f"{text('isl')} in, {text('osl')} out",
         "serving": "aggregated" if mode_of(record) == "agg" else mode_of(record),
         "layout": layout(record),
+        "launch": text("launch"),
         "version": f"{engine} {text('backend_version', 'image')}",
         "setting": f"{model}, {engine}, {device}",
     }

@@ -177,6 +177,7 @@ class MeasurementRow(Row):
     lengths: Annotated[str, Column("Tokens of prompt and output.")]
     serving: Annotated[str, Column("`aggregated`, or how requests are split over servers.")]
     layout: Annotated[str, Column("How the model is spread, by worker.")]
+    launch: Annotated[str, Column("By whose scripts the engine was started and loaded.")]
     version: Annotated[str, Column("Of the engine.")]
     setting: Annotated[str, Column("Model, engine and device together.")]
     reason: Annotated[str | None, Column("Why it is not answered.")]

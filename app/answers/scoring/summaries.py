@@ -22,6 +22,7 @@ SLICES = (
     "lengths",
     "serving",
     "layout",
+    "launch",
     "version",
     "setting",
 )

@@ -213,3 +213,17 @@ def test_published_runs_are_counted_once(rooftree, reference_data, tmp_path):
     assert overall["measurements"] == len({row["measurement"] for row in rows})
     assert 0 < overall["answered"] <= overall["measurements"]
     assert overall["tpot"]["median_error_ratio"] < 0.5
+
+
+def test_the_launch_of_every_measurement_is_named(rooftree, table, tmp_path):
+    rows = [ROWS[0] | {"isl": 1024, "osl": 1024, "measured": "2025-12-15"}, ROWS[1]]
+    path = tmp_path / "dated.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+
+    def launches(*options):
+        answer = rooftree("score", path, *options, "--json").answer
+        return [row["launch"] for row in answer["measurements"]]
+
+    assert launches() == ["inferencex-2025-12-15", "not stated"]
+    assert launches("--launch", "none") == ["not stated", "not stated"]
+    assert launches("--launch", "inferencex-2026-03") == ["inferencex-2026-03"] * 2
