@@ -8,24 +8,33 @@ Leaves out the device's own constants (`real_runs.calibration.device`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import nnls  # type: ignore[import-untyped]
 
 from costmodel.passes.forward import Deployment
+from hardware_profiles.errors import InputError
+from real_runs.validation.cells import ValidationCell
 from real_runs.validation.configurations import Configuration
 from real_runs.validation.predict import (
     COVERAGE,
     DraftLayers,
     LoopCosts,
+    Prediction,
     draft_network_s,
     loop_of,
     predicted_run,
     verify_s,
 )
 from real_runs.validation.runs import Run
+from real_runs.validation.score import Groups
+from real_runs.validation.subject import Plan, UnscoredError, grouped
 from real_runs.validation.walk import Walk
+
+Steps = Callable[[Configuration, tuple[str, ...]], Walk]
+"""The steps that a configuration takes on prompts that run together."""
 
 # pull of a slope towards none: a tenth per doubling weighs like a log error of half a per cent
 _RIDGE = 0.05
@@ -175,8 +184,6 @@ def _positive(
     rows: Sequence[Sequence[float]], seconds: Sequence[float], scale: Sequence[float]
 ) -> Sequence[float]:
     """Coefficients >= 0 that explain seconds; every example weighs by its share of a whole run."""
-    from scipy.optimize import nnls  # type: ignore[import-untyped]
-
     weights = 1.0 / np.asarray(scale, dtype=np.float64)
     design = np.asarray(rows, dtype=np.float64) * weights[:, None]
     norms = np.maximum(np.linalg.norm(design, axis=0), 1e-300)
@@ -192,3 +199,102 @@ def as_json(costs: LoopCosts) -> Mapping[str, object]:
         "draft": {name: list(value) for name, value in costs.draft.items()},
         "spread_ratio": costs.spread_ratio,
     }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoopPredictor:
+    """What a decoding loop should take, its costs fitted.
+
+    Attributes:
+        deployment: target, device and fidelity.
+        layers: of drafters that run a part of the target.
+        steps: says which steps a configuration takes.
+        fitted: costs of the loop.
+        calibrated: batches and contexts at which the deployment's passes were measured: runs that
+            meet one are not scored.
+    """
+
+    deployment: Deployment
+    layers: DraftLayers
+    steps: Steps
+    fitted: LoopCosts
+    calibrated: frozenset[tuple[int, int]] = frozenset()
+
+    @property
+    def costs(self) -> Mapping[str, object]:
+        """The costs of the loop as JSON values."""
+        return as_json(self.fitted)
+
+    def __call__(
+        self, cell: ValidationCell, configuration: Configuration, runs: Sequence[Run]
+    ) -> Groups:
+        """The runs of every group, beside what its steps should take.
+
+        Raises:
+            UnscoredError: a group without runs, or passes that meet calibrated ones.
+        """
+        groups = grouped(cell, runs)
+        if met := sorted({(b, c) for run in runs for b, _, c, _ in run.passes} & self.calibrated):
+            batch, context = met[0]
+            rule = f"its passes meet calibrated ones at batch {batch}, context {context}"
+            raise UnscoredError(rule)
+        return {
+            group: (
+                own,
+                Prediction(
+                    run=predicted_run(
+                        self.deployment,
+                        self.layers,
+                        self.fitted,
+                        configuration,
+                        self.steps(configuration, group),
+                        cell.batch,
+                    ),
+                    spread_ratio=self.fitted.spread_ratio,
+                ),
+            )
+            for group, own in groups.items()
+        }
+
+
+def loop_predictor(
+    deployment: Deployment,
+    layers: DraftLayers,
+    plan: Plan[Configuration],
+    steps: Steps,
+    runs: Sequence[Run],
+    *,
+    calibrated: frozenset[tuple[int, int]] = frozenset(),
+) -> LoopPredictor:
+    """Fit costs to the runs of a plan's cells that are never scored.
+
+    Args:
+        deployment: target, device and fidelity.
+        layers: of drafters that run a part of the target.
+        plan: what ran.
+        steps: says which steps a configuration takes.
+        runs: that count.
+        calibrated: batches and contexts at which nothing is scored.
+
+    Raises:
+        InputError: none of them is there to fit on.
+    """
+    examples = [
+        Example(
+            configuration=configuration,
+            batch=cell.batch,
+            context=cell.context,
+            run=run,
+            steps=steps(configuration, run.prompts),
+        )
+        for cell, configuration in plan.fitted
+        for run in runs
+        if (run.cell, run.configuration) == (cell.name, configuration.name)
+    ]
+    if not examples:
+        rule = "no undisturbed run to fit loop costs on; raise the budget, or quiet the machine"
+        raise InputError(rule, key="--budget")
+    fitted = fit_costs(deployment, layers, examples)
+    return LoopPredictor(
+        deployment=deployment, layers=layers, steps=steps, fitted=fitted, calibrated=calibrated
+    )

@@ -16,7 +16,7 @@ from costmodel.optimizers.recommend import recommend
 from costmodel.passes.deployment import Deployment
 from real_runs.validation.cells import ValidationCell
 from real_runs.validation.configurations import FITTED_CHAINS, SINGLE_ONLY, Configuration
-from real_runs.validation.recordings import RECYCLING, Recordings, cell_traces
+from real_runs.validation.own_loop.recordings import RECYCLING, Recordings, cell_traces
 
 OFFERED_CHAINS = tuple(k for k in (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16) if k not in FITTED_CHAINS)
 OFFERED_TREES = (4, 8, 16)
