@@ -17,7 +17,7 @@ from real_runs.prompt_set import PromptSet
 from traces.kinds.provenance import POLICY_KEY
 
 if TYPE_CHECKING:
-    from real_runs.drafters.recorded import RecordedDrafter
+    from real_runs.drafters.drafter import RecordedDrafter
     from traces.kinds.acceptance import AcceptanceTrace
 
 SHOWN_DRAFT_TOKENS = (1, 3, 5, 8)

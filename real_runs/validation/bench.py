@@ -119,7 +119,7 @@ class _Work:
     total: int
     finished: set[tuple[Any, ...]]
     longest_s: dict[str, float] = field(default_factory=dict)
-    made: int = 0
+    tried: int = 0
     began_s: float = field(default_factory=time.monotonic)
 
     def left(self, places: Sequence[Place[Some]]) -> list[Place[Some]]:
@@ -135,10 +135,10 @@ class _Work:
         self.log.append({**made, **place.entry})
         self.finished.add(run_key(place.entry))
         self.longest_s[place.cell.name] = max(self.longest_s.get(place.cell.name, 0.0), took_s)
-        self.made += 1
+        self.tried += 1
         now = time.monotonic()
         left = self.total - len(self.finished)
-        left_s = min((now - self.began_s) / self.made * left, self.deadline - now)
+        left_s = min((now - self.began_s) / self.tried * left, self.deadline - now)
         where = f"{place.cell.name}: {place.configuration.name}"
         self.tell(
             f"{len(self.finished)} of {self.total}: {where}, {max(left_s, 0.0) / 60:.0f} min left"

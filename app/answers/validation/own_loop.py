@@ -14,8 +14,9 @@ from app.questions.validate import ValidateQuestion
 from app.questions.values import whole_numbers
 from costmodel.configuration import DecodingConfiguration
 from hardware_profiles.errors import InputError, UnknownNameError
+from real_runs.drafters.registry import validated_names
 from real_runs.validation.configurations import Configuration
-from real_runs.validation.own_loop.validate import DRAFTERS, OwnLoopOptions, validate_own_loop
+from real_runs.validation.own_loop.validate import OwnLoopOptions, validate_own_loop
 from real_runs.validation.replayed import validate_replayed
 
 _MOST_CONTEXT = 1 << 20
@@ -92,10 +93,10 @@ def validate_here(question: ValidateQuestion, against: Against) -> ValidationRep
     )
     batches = _batches(question)
     bench = bench_options(question, rounds=4, budget="15m")
-    drafters = tuple(question.drafter or DRAFTERS)
+    drafters = tuple(question.drafter or validated_names())
     for name in drafters:
-        if name not in DRAFTERS:
-            raise UnknownNameError("drafter", name, DRAFTERS, key="--drafter")
+        if name not in validated_names():
+            raise UnknownNameError("drafter", name, validated_names(), key="--drafter")
     options = OwnLoopOptions(
         bench=bench,
         profile=against.profile,

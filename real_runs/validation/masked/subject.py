@@ -105,13 +105,13 @@ class MaskedCanvases:
     @property
     def setup(self) -> Mapping[str, Any]:
         """What runs depend on."""
-        return self._made_with | {"prompts": list(self.decoder.prompts)}
+        return self._identity | {"prompts": list(self.decoder.prompts)}
 
     @property
     def about(self) -> Mapping[str, Any]:
         """Provenance."""
         recipe = self.decoder.recipe
-        return self._made_with | {
+        return self._identity | {
             "model": (
                 f"masked diffusion, {recipe.layers} layers of width {recipe.width}, {recipe.steps}"
                 " steps"
@@ -123,7 +123,7 @@ class MaskedCanvases:
         }
 
     @property
-    def _made_with(self) -> dict[str, Any]:
+    def _identity(self) -> dict[str, Any]:
         return {
             "recorder": _RECORDER,
             "model_sha256": module_sha256(self.decoder.model),

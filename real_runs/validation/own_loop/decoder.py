@@ -18,10 +18,12 @@ from real_runs.decoding.generate import generate
 from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.speculative import SpeculativeRun, speculate
 from real_runs.decoding.tree_speculative import speculate_tree
+from real_runs.drafters.drafter import LoopDrafter
 from real_runs.drafters.early_exit import EarlyExit
 from real_runs.drafters.prompt_lookup import PromptLookup
+from real_runs.drafters.registry import loop_drafter
 from real_runs.drafters.suffix_automaton import SuffixAutomaton
-from real_runs.recording.drafter_registry import LoopDrafter, Target, drafter
+from real_runs.drafters.target import Target
 from real_runs.validation.configurations import Configuration
 from real_runs.validation.own_loop.timed_model import TimedDraft, TimedModel, now
 
@@ -119,7 +121,6 @@ class LoopDecoder:
                 self.model, ids, draft, samplers, tree=configuration.shape, max_new_tokens=limit
             )
         elif configuration.tree is not None:
-            learns = configuration.drafter == "token-recycling"
             runs = [
                 speculate_tree(
                     self.model,
@@ -128,7 +129,7 @@ class LoopDecoder:
                     samplers[0],
                     tree=configuration.tree,
                     max_new_tokens=limit,
-                    learn=draft.learn if learns else None,
+                    learn=draft.learn if draft.learns else None,
                 )
             ]
         else:
@@ -147,7 +148,8 @@ class LoopDecoder:
     def _proposer(self, configuration: Configuration, ids: list[list[int]]) -> Callable[..., Any]:
         """A fresh drafter; text indexes have read the prompt, which is part of the prefill."""
         name = configuration.drafter
-        source = self._drafters.setdefault(name, drafter(name, self.target))
+        source = self._drafters.get(name) or loop_drafter(name, self.target)
+        self._drafters[name] = source
         if configuration.tree is not None and len(ids) == 1:
             if source.tree is None:
                 raise InputError("drafts chains alone", key="drafter", value=name)

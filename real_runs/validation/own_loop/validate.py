@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,16 @@ from costmodel.architectures.architecture import Architecture
 from costmodel.configuration import DecodingConfiguration
 from costmodel.passes.deployment import Deployment, Fidelity
 from costmodel.passes.measured import passes_of
-from real_runs.drafters.layer_skip import default_gap
+from real_runs.drafters.entries.early_exit import exit_after
+from real_runs.drafters.entries.layer_skip import skipped_span
+from real_runs.drafters.options import DrafterOptions
+from real_runs.drafters.registry import load_drafter, validated_names
+from real_runs.drafters.target import Target
 from real_runs.models.device import checked_device, device_title
 from real_runs.models.llama import Llama
 from real_runs.models.loading.tokenizer import Tokenizer
 from real_runs.models.loading.weights import find_model, load_weights
 from real_runs.prompt_set import read_prompts
-from real_runs.recording.drafter_registry import Target
 from real_runs.recording.options import RecordOptions
 from real_runs.validation.bench import run_bench
 from real_runs.validation.cells import (
@@ -42,7 +45,6 @@ from real_runs.validation.cells import (
 from real_runs.validation.configurations import (
     FITTED_RECYCLING_NODES,
     RECYCLING_NODES,
-    SINGLE_ONLY,
     Configuration,
     candidates,
     fitted,
@@ -61,7 +63,6 @@ from real_runs.validation.score import Validation
 from real_runs.validation.subject import BenchOptions, Place, Plan, Tell, in_turn
 from real_runs.validation.walk import Walk, walk
 
-DRAFTERS = ("prompt-lookup", "suffix-automaton", "early-exit", "layer-skip", "token-recycling")
 LAYER_SKIP_CONTEXT = 512  # it reads the prompt anew in every run
 RECORDER = "rooftree-validate 1"
 _Cells = list[tuple[ValidationCell, list[Configuration]]]
@@ -101,7 +102,7 @@ class OwnLoopOptions:
     threads: int = 1
     dtype: str = "float32"
     fidelity: Fidelity = "measured"
-    drafters: tuple[str, ...] = DRAFTERS
+    drafters: tuple[str, ...] = field(default_factory=validated_names)
     contexts: tuple[int, ...] = SCORED_CONTEXTS
     fitted_contexts: tuple[int, ...] = FITTED_CONTEXTS
     batches: tuple[int, ...] = BATCHES
@@ -262,12 +263,10 @@ def _keep_passes(plan: Plan[Configuration], counted: Sequence[Run], out: Path) -
     )
 
 
-def draft_layers(options: RecordOptions, target: Architecture) -> DraftLayers:
-    """Layers that drafters of a target run, as the registry makes them."""
-    start, stop = options.skipped_layers or default_gap(target.layers)
-    return DraftLayers(
-        exit_layer=options.exit_layer or max(1, round(target.layers / 3)), skipped=stop - start
-    )
+def draft_layers(options: DrafterOptions, target: Architecture) -> DraftLayers:
+    """Layers that drafters of a target run."""
+    start, stop = skipped_span(options, target.layers)
+    return DraftLayers(exit_layer=exit_after(options, target.layers), skipped=stop - start)
 
 
 def _record_options(options: OwnLoopOptions, out: Path) -> RecordOptions:
@@ -307,6 +306,7 @@ def _target(options: OwnLoopOptions) -> tuple[Target, list[ValidationCell]]:
         options=_record_options(options, fits),
         prompts=prompts,
         folder=fits,
+        name=source.name,
     )
     return target, cells
 
@@ -358,7 +358,7 @@ def _stated(
         return None
     named = Configuration.of(options.chosen, cell.batch)
     runs = not named.drafter or (
-        named.drafter in able and (cell.batch == 1 or named.drafter not in SINGLE_ONLY)
+        named.drafter in able and (cell.batch == 1 or load_drafter(named.drafter).serves_batches)
     )
     return named if runs and _recorded([named], recordings, cell) else None
 

@@ -8,11 +8,11 @@ pytest.importorskip("transformers")
 
 from real_runs.decoding.generate import generate
 from real_runs.decoding.sampling import Sampler
+from real_runs.drafters.target import Target
 from real_runs.models.llama import Llama
 from real_runs.models.loading.tokenizer import Tokenizer
 from real_runs.models.loading.weights import find_model, load_weights
 from real_runs.prompt_set import Prompt, prompt_set
-from real_runs.recording.drafter_registry import Target
 from real_runs.recording.options import RecordOptions
 from real_runs.validation.cells import ValidationCell
 from real_runs.validation.configurations import Configuration, chain, recycling, static_tree

@@ -1,0 +1,67 @@
+"""Medusa: independent heads for the tokens after the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from real_runs.drafters.chain import read_drafter
+from real_runs.drafters.drafter import Drafter, LoopDrafter, RecordedDrafter
+from real_runs.drafters.expansion import ExpansionLimits
+from real_runs.drafters.heads.head_store import HeadStore
+from real_runs.drafters.heads.head_training import HeadTraining
+from real_runs.drafters.heads.medusa_heads import HEADS, MedusaHeads, MedusaReader, MedusaText
+from real_runs.drafters.heads.state_heads_fit import fit_medusa_heads
+from real_runs.drafters.observed import by_depth_drafter
+from real_runs.drafters.target import Target
+from real_runs.models.llama import Llama
+
+TRAINING = HeadTraining(steps=60, learning_rate=5e-4)
+
+
+def observed_medusa_heads(
+    model: Llama,
+    heads: MedusaHeads,
+    *,
+    parameters: Mapping[str, Any],
+    limits: ExpansionLimits | None = None,
+) -> RecordedDrafter:
+    """What the heads would have drafted."""
+    return by_depth_drafter(
+        MedusaText(model, heads),
+        limits,
+        heads.heads,
+        title=f"{heads.heads} independent heads over the target's last state",
+        parameters=parameters,
+        notes=(
+            "all candidates of a step follow from the state before its last known token, so a"
+            " node's depend on its depth alone."
+        ),
+    )
+
+
+def trained_medusa_heads(
+    store: HeadStore, training: HeadTraining = TRAINING, *, heads: int = HEADS
+) -> tuple[MedusaHeads, dict[str, Any]]:
+    """The heads and the parameters that tell them from others."""
+    return store.trained(
+        MedusaHeads(store.model.config, heads=heads),
+        "medusa-heads",
+        training,
+        fit_medusa_heads,
+        shape={"heads": heads},
+        title="Medusa heads",
+    )
+
+
+def _observe(target: Target) -> RecordedDrafter:
+    heads, parameters = trained_medusa_heads(target.heads)
+    return observed_medusa_heads(target.model, heads, parameters=parameters, limits=target.limits)
+
+
+def _propose(target: Target) -> LoopDrafter:
+    heads, _ = trained_medusa_heads(target.heads)
+    return read_drafter(lambda: MedusaReader(target.model, heads))
+
+
+DRAFTER = Drafter(method="medusa", records="probabilities", observe=_observe, propose=_propose)
