@@ -94,7 +94,7 @@ def make_runs(
             its like did.
         tell: called with how many runs are done of how many.
     """
-    launches = subject.launches(rounds)
+    launches = subject.order(subject.plan, rounds)
     work = _Work(
         log=log,
         deadline=deadline,
@@ -200,7 +200,7 @@ def score(
     """
     runs, plan = runs_of(entries), subject.plan
     counted = subject.counted(runs)
-    predict = subject.predictor(counted)
+    predictor = subject.predictor(counted)
     points, left_out = list[Point](), failures(entries)
     for cell, configuration in plan.scored:
         name = (cell.name, configuration.name)
@@ -209,7 +209,7 @@ def score(
             for some in (runs, counted)
         )
         try:
-            groups = predict(cell, configuration, here)
+            groups = predictor.predict(cell, configuration, here)
         except UnscoredError as error:
             left_out.append(f"{cell.name}: {configuration.name}: {error}")
             continue
@@ -237,7 +237,7 @@ def score(
         points=tuple(points),
         regrets=tuple(lost),
         summary=summary(points, lost),
-        costs=predict.costs,
+        costs=predictor.costs,
         missing=missing,
         left_out=tuple(left_out),
         about={**subject.about, **_about(runs, rounds)},

@@ -8,7 +8,7 @@ Leaves out the device's own constants (`real_runs.calibration.device`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,8 +29,7 @@ from real_runs.validation.predict import (
     verify_s,
 )
 from real_runs.validation.runs import Run
-from real_runs.validation.score import Groups
-from real_runs.validation.subject import Plan, UnscoredError, grouped
+from real_runs.validation.subject import Plan, Predictor, UnscoredError, grouped
 from real_runs.validation.walk import Walk
 
 Steps = Callable[[Configuration, tuple[str, ...]], Walk]
@@ -201,62 +200,6 @@ def as_json(costs: LoopCosts) -> Mapping[str, object]:
     }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LoopPredictor:
-    """What a decoding loop should take, its costs fitted.
-
-    Attributes:
-        deployment: target, device and fidelity.
-        layers: of drafters that run a part of the target.
-        steps: says which steps a configuration takes.
-        fitted: costs of the loop.
-        calibrated: batches and contexts at which the deployment's passes were measured: runs that
-            meet one are not scored.
-    """
-
-    deployment: Deployment
-    layers: DraftLayers
-    steps: Steps
-    fitted: LoopCosts
-    calibrated: frozenset[tuple[int, int]] = frozenset()
-
-    @property
-    def costs(self) -> Mapping[str, object]:
-        """The costs of the loop as JSON values."""
-        return as_json(self.fitted)
-
-    def __call__(
-        self, cell: ValidationCell, configuration: Configuration, runs: Sequence[Run]
-    ) -> Groups:
-        """The runs of every group, beside what its steps should take.
-
-        Raises:
-            UnscoredError: a group without runs, or passes that meet calibrated ones.
-        """
-        groups = grouped(cell, runs)
-        if met := sorted({(b, c) for run in runs for b, _, c, _ in run.passes} & self.calibrated):
-            batch, context = met[0]
-            rule = f"its passes meet calibrated ones at batch {batch}, context {context}"
-            raise UnscoredError(rule)
-        return {
-            group: (
-                own,
-                Prediction(
-                    run=predicted_run(
-                        self.deployment,
-                        self.layers,
-                        self.fitted,
-                        configuration,
-                        self.steps(configuration, group),
-                        cell.batch,
-                    ),
-                    spread_ratio=self.fitted.spread_ratio,
-                ),
-            )
-            for group, own in groups.items()
-        }
-
-
 def loop_predictor(
     deployment: Deployment,
     layers: DraftLayers,
@@ -265,8 +208,9 @@ def loop_predictor(
     runs: Sequence[Run],
     *,
     calibrated: frozenset[tuple[int, int]] = frozenset(),
-) -> LoopPredictor:
-    """Fit costs to the runs of a plan's cells that are never scored.
+) -> Predictor[Configuration]:
+    """What a decoding loop should take, its costs fitted to the runs of cells that are never
+    scored.
 
     Args:
         deployment: target, device and fidelity.
@@ -274,10 +218,11 @@ def loop_predictor(
         plan: what ran.
         steps: says which steps a configuration takes.
         runs: that count.
-        calibrated: batches and contexts at which nothing is scored.
+        calibrated: batches and contexts at which the deployment's passes were measured: runs that
+            meet one are not scored.
 
     Raises:
-        InputError: none of them is there to fit on.
+        InputError: none of the runs is there to fit on.
     """
     examples = [
         Example(
@@ -294,7 +239,39 @@ def loop_predictor(
     if not examples:
         rule = "no undisturbed run to fit loop costs on; raise the budget, or quiet the machine"
         raise InputError(rule, key="--budget")
-    fitted = fit_costs(deployment, layers, examples)
-    return LoopPredictor(
-        deployment=deployment, layers=layers, steps=steps, fitted=fitted, calibrated=calibrated
-    )
+    costs = fit_costs(deployment, layers, examples)
+
+    def predict(
+        cell: ValidationCell, configuration: Configuration, own: Sequence[Run]
+    ) -> dict[tuple[str, ...], tuple[Sequence[Run], Prediction]]:
+        groups = grouped(cell, own)
+        check_uncalibrated(own, calibrated)
+        stated = {
+            group: predicted_run(
+                deployment,
+                layers,
+                costs,
+                configuration,
+                steps(configuration, group),
+                cell.batch,
+            )
+            for group in groups
+        }
+        return {
+            group: (groups[group], Prediction(run=run, spread_ratio=costs.spread_ratio))
+            for group, run in stated.items()
+        }
+
+    return Predictor(predict=predict, costs=as_json(costs))
+
+
+def check_uncalibrated(runs: Sequence[Run], calibrated: Set[tuple[int, int]]) -> None:
+    """Insist on runs whose passes stood in no calibration.
+
+    Raises:
+        UnscoredError: a batch and a context at which passes were measured.
+    """
+    if met := sorted({(b, c) for run in runs for b, _, c, _ in run.passes} & calibrated):
+        batch, context = met[0]
+        rule = f"its passes meet calibrated ones at batch {batch}, context {context}"
+        raise UnscoredError(rule)

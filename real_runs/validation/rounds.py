@@ -52,6 +52,16 @@ def steadied(runs: Sequence[Run], *, usual_s: float | None = None) -> list[Run]:
     return [_scaled(run, usual / run.probe_s) for run in runs]
 
 
+def usual(runs: Sequence[Run], *, keep_disturbed: bool) -> list[Run]:
+    """Runs of this machine's processor that count, in its usual state, their rounds pooled.
+
+    Args:
+        runs: all of them.
+        keep_disturbed: those that other processes disturbed count as they are, too.
+    """
+    return pooled(runs if keep_disturbed else steadied(undisturbed(runs)))
+
+
 def faster_half(runs: Sequence[Run]) -> list[Run]:
     """Of every work's rounds the faster half, the middle one of an odd number among them.
 

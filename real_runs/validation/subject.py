@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -118,60 +118,18 @@ class Running(Protocol[Some_contra]):
         """
 
 
-class Predictor(Protocol[Some_contra]):
-    """What was to be expected of runs."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Predictor(Generic[Some]):
+    """What was to be expected of runs.
 
-    @property
-    def costs(self) -> Mapping[str, object]:
-        """What was fitted on cells that are never scored, as JSON values."""
+    Attributes:
+        predict: the runs of a configuration in a cell, beside what was predicted of every group;
+            raises `UnscoredError` where too few runs count, or nothing can be predicted.
+        costs: what was fitted on cells that are never scored, as JSON values.
+    """
 
-    def __call__(
-        self, cell: ValidationCell, configuration: Some_contra, runs: Sequence[Run]
-    ) -> Groups:
-        """The runs of a configuration in a cell, beside what was predicted of every group.
-
-        Raises:
-            UnscoredError: too few runs count, or nothing can be predicted.
-        """
-
-
-class Subject(Protocol[Some]):
-    """What is peculiar to something that decodes."""
-
-    @property
-    def plan(self) -> Plan[Some]:
-        """What runs."""
-
-    @property
-    def setup(self) -> Mapping[str, Any]:
-        """What runs depend on beside the plan; runs of another setup are not continued."""
-
-    @property
-    def about(self) -> Mapping[str, Any]:
-        """Provenance, for the report."""
-
-    def launches(self, rounds: int) -> Sequence[Sequence[Place[Some]]]:
-        """Every run in its order; those of one start stand together."""
-
-    def launch(self, configuration: Some) -> AbstractContextManager[Running[Some] | None]:
-        """What decodes, started with a configuration; None: not now, a later call goes on.
-
-        Raises:
-            InputError: it does not start; no other run of this start is tried.
-        """
-
-    def counted(self, runs: Sequence[Run]) -> Sequence[Run]:
-        """The runs that count, rounds of the same work pooled where that is meant."""
-
-    def predictor(self, counted: Sequence[Run]) -> Predictor[Some]:
-        """What predicts, its costs fitted.
-
-        Raises:
-            InputError: no run to fit costs on.
-        """
-
-    def differs(self, configuration: Some, run: Run) -> bool:
-        """Whether a run wrote another text than was recorded."""
+    predict: Callable[[ValidationCell, Some, Sequence[Run]], Groups]
+    costs: Mapping[str, object] = field(default_factory=dict)
 
 
 def in_turn(plan: Plan[Some], rounds: int) -> list[list[Place[Some]]]:
@@ -192,6 +150,34 @@ def in_turn(plan: Plan[Some], rounds: int) -> list[list[Place[Some]]]:
 def _rotated(configurations: Sequence[Some], by: int) -> list[Some]:
     start = by % len(configurations)
     return [*configurations[start:], *configurations[:start]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Subject(Generic[Some]):
+    """What is peculiar to something that decodes.
+
+    Attributes:
+        plan: what runs.
+        setup: what runs depend on beside the plan; runs of another setup are not continued.
+        about: provenance, for the report.
+        launch: what decodes, started with a configuration, as a context; None in place of it: not
+            now, a later call goes on. Where it does not start (`InputError`), no other run of this
+            start is tried.
+        counted: of all runs those that count, rounds of the same work pooled where that is meant.
+        predictor: what predicts, its costs fitted on runs that count; raises `InputError` where
+            there are none.
+        order: every run in its order, those of one start together, of a plan and rounds.
+        differs: whether a run wrote another text than was recorded.
+    """
+
+    plan: Plan[Some]
+    setup: Mapping[str, Any]
+    about: Mapping[str, Any]
+    launch: Callable[[Some], AbstractContextManager[Running[Some] | None]]
+    counted: Callable[[Sequence[Run]], Sequence[Run]]
+    predictor: Callable[[Sequence[Run]], Predictor[Some]]
+    order: Callable[[Plan[Some], int], Sequence[Sequence[Place[Some]]]] = in_turn
+    differs: Callable[[Some, Run], bool] = lambda configuration, run: False
 
 
 def grouped(cell: ValidationCell, runs: Sequence[Run]) -> dict[tuple[str, ...], list[Run]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from real_runs.drafters.chain import read_drafter
 from real_runs.drafters.draft_model import DraftModelReader, load_draft_model
 from real_runs.drafters.drafter import Drafter, LoopDrafter, RecordedDrafter
 from real_runs.drafters.expansion import ExpansionLimits, LlamaReader
@@ -17,6 +16,7 @@ from real_runs.drafters.heads.draft_model_fit import (
 )
 from real_runs.drafters.heads.head_store import HeadStore, recipe_parameters
 from real_runs.drafters.heads.head_training import HeadTraining
+from real_runs.drafters.node_drafters import read_drafter
 from real_runs.drafters.observed import invariant_drafter
 from real_runs.drafters.target import Target
 from real_runs.models.llama import Llama

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from real_runs.drafters.chain import read_drafter
-from real_runs.drafters.drafter import Drafter, LoopDrafter, RecordedDrafter
+from real_runs.drafters.drafter import RecordedDrafter
 from real_runs.drafters.early_exit import DRAFT_DEPTH
 from real_runs.drafters.expansion import ExpansionLimits
 from real_runs.drafters.heads.feature_head import FeatureHead, FeatureHeadReader, FeatureHeadText
@@ -16,8 +15,8 @@ from real_runs.drafters.heads.feature_head_fit import (
     fit_feature_head,
 )
 from real_runs.drafters.heads.head_store import HeadStore
+from real_runs.drafters.node_drafters import trained_drafter
 from real_runs.drafters.observed import by_depth_drafter
-from real_runs.drafters.target import Target
 from real_runs.models.llama import Llama
 
 TRAINING = FeatureHeadTraining(steps=85, learning_rate=1e-3)
@@ -64,18 +63,13 @@ def trained_feature_head(
     )
 
 
-def _observe(target: Target) -> RecordedDrafter:
-    head, parameters = trained_feature_head(target.heads)
-    return observed_feature_head(target.model, head, parameters=parameters, limits=target.limits)
-
-
-def _propose(target: Target) -> LoopDrafter:
-    head, _ = trained_feature_head(target.heads)
-    return read_drafter(lambda: FeatureHeadReader(target.model, head))
-
-
 def _listed(layers: Sequence[int]) -> str:
     return ", ".join(map(str, layers[:-1])) + (" and " if len(layers) > 1 else "") + str(layers[-1])
 
 
-DRAFTER = Drafter(method="eagle-3", records="probabilities", observe=_observe, propose=_propose)
+DRAFTER = trained_drafter(
+    method="eagle-3",
+    trained=lambda target: trained_feature_head(target.heads),
+    observed=observed_feature_head,
+    reader=FeatureHeadReader,
+)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from real_runs.drafters.chain import read_drafter
-from real_runs.drafters.drafter import Drafter, LoopDrafter, RecordedDrafter
+from real_runs.drafters.drafter import RecordedDrafter
 from real_runs.drafters.expansion import ExpansionLimits
 from real_runs.drafters.heads.head_store import HeadStore
 from real_runs.drafters.heads.head_training import HeadTraining
 from real_runs.drafters.heads.hydra_heads import HEADS, HydraHeads, HydraReader, HydraText
 from real_runs.drafters.heads.state_heads_fit import fit_hydra_heads
+from real_runs.drafters.node_drafters import trained_drafter
 from real_runs.drafters.observed import by_depth_drafter
-from real_runs.drafters.target import Target
 from real_runs.models.llama import Llama
 
 TRAINING = HeadTraining(steps=60, learning_rate=5e-4)
@@ -56,14 +55,9 @@ def trained_hydra_heads(
     )
 
 
-def _observe(target: Target) -> RecordedDrafter:
-    heads, parameters = trained_hydra_heads(target.heads)
-    return observed_hydra_heads(target.model, heads, parameters=parameters, limits=target.limits)
-
-
-def _propose(target: Target) -> LoopDrafter:
-    heads, _ = trained_hydra_heads(target.heads)
-    return read_drafter(lambda: HydraReader(target.model, heads))
-
-
-DRAFTER = Drafter(method="hydra", records="probabilities", observe=_observe, propose=_propose)
+DRAFTER = trained_drafter(
+    method="hydra",
+    trained=lambda target: trained_hydra_heads(target.heads),
+    observed=observed_hydra_heads,
+    reader=HydraReader,
+)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from real_runs.drafters.chain import read_drafter
-from real_runs.drafters.drafter import Drafter, LoopDrafter, RecordedDrafter
+from real_runs.drafters.drafter import RecordedDrafter
 from real_runs.drafters.expansion import ExpansionLimits
 from real_runs.drafters.heads.head_store import HeadStore
 from real_runs.drafters.heads.head_training import HeadTraining
 from real_runs.drafters.heads.medusa_heads import HEADS, MedusaHeads, MedusaReader, MedusaText
 from real_runs.drafters.heads.state_heads_fit import fit_medusa_heads
+from real_runs.drafters.node_drafters import trained_drafter
 from real_runs.drafters.observed import by_depth_drafter
-from real_runs.drafters.target import Target
 from real_runs.models.llama import Llama
 
 TRAINING = HeadTraining(steps=60, learning_rate=5e-4)
@@ -54,14 +53,9 @@ def trained_medusa_heads(
     )
 
 
-def _observe(target: Target) -> RecordedDrafter:
-    heads, parameters = trained_medusa_heads(target.heads)
-    return observed_medusa_heads(target.model, heads, parameters=parameters, limits=target.limits)
-
-
-def _propose(target: Target) -> LoopDrafter:
-    heads, _ = trained_medusa_heads(target.heads)
-    return read_drafter(lambda: MedusaReader(target.model, heads))
-
-
-DRAFTER = Drafter(method="medusa", records="probabilities", observe=_observe, propose=_propose)
+DRAFTER = trained_drafter(
+    method="medusa",
+    trained=lambda target: trained_medusa_heads(target.heads),
+    observed=observed_medusa_heads,
+    reader=MedusaReader,
+)

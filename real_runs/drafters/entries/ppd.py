@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from real_runs.drafters.drafter import Drafter, RecordedDrafter
+from real_runs.drafters.drafter import RecordedDrafter
 from real_runs.drafters.expansion import ExpansionLimits
 from real_runs.drafters.heads.head_store import HeadStore
 from real_runs.drafters.heads.prompt_tokens import PROMPT_TOKENS, PromptText, PromptTokens
 from real_runs.drafters.heads.prompt_tokens_fit import PromptTraining, fit_prompt_tokens
+from real_runs.drafters.node_drafters import trained_drafter
 from real_runs.drafters.observed import by_depth_drafter
-from real_runs.drafters.target import Target
 from real_runs.models.llama import Llama
 
 TRAINING = PromptTraining(steps=100, learning_rate=1e-2)
@@ -54,11 +54,8 @@ def trained_prompt_tokens(
     )
 
 
-def _observe(target: Target) -> RecordedDrafter:
-    prompts, parameters = trained_prompt_tokens(target.heads, count=target.options.prompt_tokens)
-    return observed_prompt_tokens(
-        target.model, prompts, parameters=parameters, limits=target.limits
-    )
-
-
-DRAFTER = Drafter(method="ppd", records="probabilities", observe=_observe)
+DRAFTER = trained_drafter(
+    method="ppd",
+    trained=lambda target: trained_prompt_tokens(target.heads, count=target.options.prompt_tokens),
+    observed=observed_prompt_tokens,
+)

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 
-from costmodel.passes.deployment import Deployment, Fidelity
+from costmodel.passes.deployment import Fidelity
 from hardware_profiles.errors import InputError
 from real_runs.models.loading.tokenizer import Tokenizer
 from real_runs.models.loading.transformers_model import transformers_model
@@ -35,12 +36,11 @@ from real_runs.validation.engines.timed_transformers import (
     digest,
     lookup_config,
 )
-from real_runs.validation.loop_costs import LoopPredictor, loop_predictor
+from real_runs.validation.loop_costs import loop_predictor
 from real_runs.validation.predict import DraftLayers
-from real_runs.validation.rounds import pooled, steadied, undisturbed
-from real_runs.validation.runs import Run
+from real_runs.validation.rounds import usual
 from real_runs.validation.score import Validation
-from real_runs.validation.subject import BenchOptions, Place, Plan, Tell, in_turn
+from real_runs.validation.subject import BenchOptions, Plan, Subject, Tell
 from real_runs.validation.walk import Walk
 
 FITTED_DRAFT_TOKENS = 3
@@ -100,88 +100,6 @@ class TransformersOptions:
         return int(self.config["max_matching_ngram_size"])
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TransformersLoop:
-    """Transformers' loops as a bench runs them.
-
-    Attributes:
-        options: what is validated.
-        plan: kinds of prompts, decoded plainly and with lookup.
-        timed: the model.
-        model_sha256: digest of its weights.
-        deployment: what predicts.
-        prompts: token ids by name.
-        outputs: what plain decoding writes after every prompt.
-    """
-
-    options: TransformersOptions
-    plan: Plan[Configuration]
-    timed: TimedTransformers
-    model_sha256: str
-    deployment: Deployment
-    prompts: Mapping[str, Sequence[int]]
-    outputs: Mapping[str, Sequence[int]]
-
-    @property
-    def setup(self) -> Mapping[str, Any]:
-        """What runs depend on."""
-        return {
-            "recorder": RECORDER,
-            "model_sha256": self.model_sha256,
-            "device": cpu_title(),
-            "threads": self.options.threads,
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-            "dtype": self.options.dtype,
-            "max_new_tokens": self.options.max_new_tokens,
-            "generation_config": dict(self.options.config),
-        }
-
-    @property
-    def about(self) -> Mapping[str, Any]:
-        """Provenance."""
-        return {
-            **self.setup,
-            "engine": "transformers",
-            "model": self.options.shipped_model,
-            "profile": Path(self.options.profile).stem,
-            "fidelity": self.options.fidelity,
-            "acceptance": "real; predicted tokens per step replay the plain text",
-        }
-
-    def launches(self, rounds: int) -> Sequence[Sequence[Place[Configuration]]]:
-        """All in one process, plain decoding and lookup in turn."""
-        return in_turn(self.plan, rounds)
-
-    def launch(self, configuration: Configuration) -> AbstractContextManager[TimedTransformers]:
-        """The model of this process, whichever configuration comes first."""
-        return nullcontext(self.timed)
-
-    def counted(self, runs: Sequence[Run]) -> list[Run]:
-        """Runs that count, in the machine's usual state, their rounds pooled."""
-        if self.options.bench.keep_disturbed:
-            return pooled(runs)
-        return pooled(steadied(undisturbed(runs)))
-
-    def predictor(self, counted: Sequence[Run]) -> LoopPredictor:
-        """Predicts the steps of Transformers' lookup, with costs of its loop."""
-        return loop_predictor(self.deployment, _NO_LAYERS, self.plan, self._steps, counted)
-
-    def differs(self, configuration: Configuration, run: Run) -> bool:
-        """Whether the answer is another than that of plain decoding."""
-        (prompt,) = run.prompts
-        return run.output_sha256 != digest(self.outputs[prompt])
-
-    def _steps(self, configuration: Configuration, prompts: tuple[str, ...]) -> Walk:
-        (prompt,) = prompts
-        return lookup_walk(
-            self.prompts[prompt],
-            self.outputs[prompt],
-            configuration.draft_tokens,
-            self.options.ngram,
-        )
-
-
 def validate_transformers(
     options: TransformersOptions, *, tell: Tell = lambda text: None
 ) -> Validation:
@@ -203,7 +121,7 @@ def validate_transformers(
     return run_bench(subject, options.bench, deadline=deadline, tell=tell)
 
 
-def _prepared(options: TransformersOptions, tell: Tell) -> TransformersLoop:
+def _prepared(options: TransformersOptions, tell: Tell) -> Subject[Configuration]:
     """The model loaded, and what it writes plainly."""
     deployment = loop_deployment(
         options.shipped_model, options.profile, dtype=options.dtype, fidelity=options.fidelity
@@ -222,14 +140,39 @@ def _prepared(options: TransformersOptions, tell: Tell) -> TransformersLoop:
         new_tokens=options.max_new_tokens,
     )
     tell("decoding plainly")
-    return TransformersLoop(
-        options=options,
-        plan=_plan(chosen, prompts, options.draft_tokens),
-        timed=timed,
-        model_sha256=weights.sha256,
-        deployment=deployment,
-        prompts=prompts,
-        outputs={name: timed.plain(name) for name in prompts},
+    outputs = {name: timed.plain(name) for name in prompts}
+    plan = _plan(chosen, prompts, options.draft_tokens)
+    setup = {
+        "recorder": RECORDER,
+        "model_sha256": weights.sha256,
+        "device": cpu_title(),
+        "threads": options.threads,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "dtype": options.dtype,
+        "max_new_tokens": options.max_new_tokens,
+        "generation_config": dict(options.config),
+    }
+
+    def steps(configuration: Configuration, group: tuple[str, ...]) -> Walk:
+        (name,) = group
+        return lookup_walk(prompts[name], outputs[name], configuration.draft_tokens, options.ngram)
+
+    return Subject(
+        plan=plan,
+        setup=setup,
+        about={
+            **setup,
+            "engine": "transformers",
+            "model": options.shipped_model,
+            "profile": Path(options.profile).stem,
+            "fidelity": options.fidelity,
+            "acceptance": "real; predicted tokens per step replay the plain text",
+        },
+        launch=lambda configuration: nullcontext(timed),
+        counted=partial(usual, keep_disturbed=options.bench.keep_disturbed),
+        predictor=partial(loop_predictor, deployment, _NO_LAYERS, plan, steps),
+        differs=lambda _, run: run.output_sha256 != digest(outputs[run.prompts[0]]),
     )
 
 

@@ -9,7 +9,7 @@ fastest is the choice. Leaves out what is run (`settings`) and how it is predict
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -27,8 +27,9 @@ from real_runs.training import module_sha256
 from real_runs.validation.bench import run_bench
 from real_runs.validation.cells import ValidationCell
 from real_runs.validation.masked.decoder import MaskedDecoder
+from real_runs.validation.masked.predict import Foretold
 from real_runs.validation.masked.settings import CanvasSetting, fitted_settings, scored_settings
-from real_runs.validation.masked.subject import MaskedCanvases
+from real_runs.validation.masked.subject import masked_canvases
 from real_runs.validation.score import Point, Regret, Validation, regrets, summary
 from real_runs.validation.subject import BenchOptions, Plan, Tell
 from traces.kinds.refine_policy import CACHES, RefinePolicy
@@ -151,20 +152,22 @@ def validate_masked(options: MaskedOptions, *, tell: Tell = lambda text: None) -
     anchors = _anchors(options, recipe, tell)
     decoder = _decoder(options, recipe)
     plan = _plan(options, list(decoder.prompts))
-    subject = MaskedCanvases(
-        plan=plan,
-        decoder=decoder,
-        anchors=anchors,
-        keep_disturbed=options.bench.keep_disturbed,
+    replays: dict[tuple[int, str], Foretold] = {}
+    subject = masked_canvases(
+        plan,
+        decoder,
+        anchors,
+        replays,
         stated={
             "prompts": options.prompts,
             "anchor_prompts": options.anchor_prompts,
             "seed": options.seed,
         },
+        keep_disturbed=options.bench.keep_disturbed,
     )
     deadline = time.monotonic() + options.bench.budget_s
     validation = run_bench(subject, options.bench, deadline=deadline, tell=tell)
-    lost, choices = _choices(validation.points, subject)
+    lost, choices = _choices(validation.points, plan, decoder, replays)
     return MaskedValidation(
         validation=replace(
             validation, regrets=tuple(lost), summary=summary(validation.points, lost)
@@ -178,7 +181,7 @@ def validate_masked(options: MaskedOptions, *, tell: Tell = lambda text: None) -
                 how=replay.how,
                 is_beyond_anchors=replay.is_beyond_anchors,
             )
-            for (batch, name), replay in subject.replays.items()
+            for (batch, name), replay in replays.items()
         ),
     )
 
@@ -245,21 +248,23 @@ def _plan(options: MaskedOptions, prompts: Sequence[str]) -> Plan[CanvasSetting]
 
 
 def _choices(
-    points: Sequence[Point], subject: MaskedCanvases
+    points: Sequence[Point],
+    plan: Plan[CanvasSetting],
+    decoder: MaskedDecoder,
+    replays: Mapping[tuple[int, str], Foretold],
 ) -> tuple[list[Regret], list[FloorChoice]]:
     """At every floor of predicted agreement: the setting that is predicted fastest, what it lost,
     and its agreement.
     """
-    lost, choices, replays = list[Regret](), list[FloorChoice](), subject.replays
-    of_name = {setting.name: setting for _, setting in subject.plan.scored}
+    lost, choices = list[Regret](), list[FloorChoice]()
+    of_name = {setting.name: setting for _, setting in plan.scored}
 
     @cache
     def texts(cell: ValidationCell, name: str) -> NDArray[np.int32]:
-        return np.concatenate(
-            [subject.decoder.decoded(of_name[name], group).tokens for group in cell.groups]
-        )
+        settled = [decoder.decoded(of_name[name], group) for group in cell.groups]
+        return np.concatenate([batch.tokens for batch in settled])
 
-    for cell, every in subject.plan.cells:
+    for cell, every in plan.cells:
         here = [point for point in points if (point.kind, point.batch) == (cell.kind, cell.batch)]
         if not here:
             continue

@@ -11,11 +11,11 @@ fitted on is never scored. Leaves out the steps that every validation takes
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -51,16 +51,16 @@ from real_runs.validation.configurations import (
     spread,
 )
 from real_runs.validation.deployment import loop_deployment
-from real_runs.validation.loop_costs import LoopPredictor, loop_predictor
+from real_runs.validation.loop_costs import loop_predictor
 from real_runs.validation.own_loop.choice import chosen_configuration
 from real_runs.validation.own_loop.decoder import LoopDecoder
 from real_runs.validation.own_loop.passes_file import keep_passes
 from real_runs.validation.own_loop.recordings import Recordings, make_recordings, share_fits
 from real_runs.validation.predict import DraftLayers, loop_of
-from real_runs.validation.rounds import pooled, steadied, undisturbed
+from real_runs.validation.rounds import usual
 from real_runs.validation.runs import Run
 from real_runs.validation.score import Validation
-from real_runs.validation.subject import BenchOptions, Place, Plan, Tell, in_turn
+from real_runs.validation.subject import BenchOptions, Plan, Subject, Tell
 from real_runs.validation.walk import Walk, walk
 
 LAYER_SKIP_CONTEXT = 512  # it reads the prompt anew in every run
@@ -112,86 +112,6 @@ class OwnLoopOptions:
     chosen: DecodingConfiguration | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OwnLoop:
-    """Rooftree's loops as a bench runs them.
-
-    Attributes:
-        options: what is validated.
-        plan: cells and configurations.
-        target: the model with its drafters.
-        deployment: what predicts.
-        recordings: what drafters would have emitted.
-    """
-
-    options: OwnLoopOptions
-    plan: Plan[Configuration]
-    target: Target
-    deployment: Deployment
-    recordings: Recordings
-
-    @property
-    def setup(self) -> Mapping[str, Any]:
-        """What runs depend on."""
-        return {
-            "recorder": RECORDER,
-            "model_sha256": self.target.sha256,
-            "dataset_sha256": self.target.prompts.sha256,
-            "device": device_title(self.target.model.device),
-            "threads": self.options.threads,
-            "torch": torch.__version__,
-            "dtype": self.options.dtype,
-            "max_new_tokens": self.options.max_new_tokens,
-        }
-
-    @property
-    def about(self) -> Mapping[str, Any]:
-        """Provenance."""
-        return {
-            **self.setup,
-            "model": self.options.shipped_model,
-            "profile": Path(self.options.profile).stem,
-            "fidelity": self.options.fidelity,
-            "drafters": list(self.options.drafters),
-            "seed": self.options.seed,
-            "acceptance": "real; predicted tokens per step replay recordings of the same prompts",
-        }
-
-    def launches(self, rounds: int) -> Sequence[Sequence[Place[Configuration]]]:
-        """All in one process, the configurations of a cell in turn."""
-        return in_turn(self.plan, rounds)
-
-    def launch(self, configuration: Configuration) -> AbstractContextManager[LoopDecoder]:
-        """The loops of this process, whichever configuration comes first."""
-        return nullcontext(LoopDecoder(self.target, max_new_tokens=self.options.max_new_tokens))
-
-    def counted(self, runs: Sequence[Run]) -> list[Run]:
-        """Runs that count, in the machine's usual state, their rounds pooled."""
-        if self.options.device != "cpu" or self.options.bench.keep_disturbed:
-            return pooled(runs)
-        return pooled(steadied(undisturbed(runs)))
-
-    def predictor(self, counted: Sequence[Run]) -> LoopPredictor:
-        """Predicts replayed steps, with costs of the loop."""
-        measured = self.options.fidelity == "measured"
-        return loop_predictor(
-            self.deployment,
-            draft_layers(self.target.options, self.deployment.architecture),
-            self.plan,
-            self._steps,
-            counted,
-            calibrated=passes_of(self.deployment).points if measured else frozenset(),
-        )
-
-    def differs(self, configuration: Configuration, run: Run) -> bool:
-        """Whether the answers have another length than the recorded ones."""
-        return run.tokens != self.recordings.output_tokens(run.prompts)
-
-    def _steps(self, configuration: Configuration, prompts: tuple[str, ...]) -> Walk:
-        trace = self.recordings.of(configuration)
-        return walk(trace, configuration, self.recordings.places(configuration, prompts) or [])
-
-
 def validate_own_loop(options: OwnLoopOptions, *, tell: Tell = lambda text: None) -> Validation:
     """Record, choose, run and score; safe to kill and to resume.
 
@@ -216,9 +136,9 @@ def validate_own_loop(options: OwnLoopOptions, *, tell: Tell = lambda text: None
     return validation
 
 
-def _prepared(options: OwnLoopOptions, tell: Tell) -> OwnLoop:
+def _prepared(options: OwnLoopOptions, tell: Tell) -> Subject[Configuration]:
     """Drafters recorded, and what runs chosen."""
-    out = options.bench.out
+    out, measured = options.bench.out, options.fidelity == "measured"
     deployment = loop_deployment(
         options.shipped_model,
         options.profile,
@@ -232,12 +152,49 @@ def _prepared(options: OwnLoopOptions, tell: Tell) -> OwnLoop:
     )
     share_fits(out / "traces", target.folder)
     tell("choosing")
-    return OwnLoop(
-        options=options,
-        plan=_plan(options, cells, recordings, deployment),
-        target=target,
-        deployment=deployment,
-        recordings=recordings,
+    plan = _plan(options, cells, recordings, deployment)
+    setup = {
+        "recorder": RECORDER,
+        "model_sha256": target.sha256,
+        "dataset_sha256": target.prompts.sha256,
+        "device": device_title(target.model.device),
+        "threads": options.threads,
+        "torch": torch.__version__,
+        "dtype": options.dtype,
+        "max_new_tokens": options.max_new_tokens,
+    }
+
+    def steps(configuration: Configuration, prompts: tuple[str, ...]) -> Walk:
+        places = recordings.places(configuration, prompts) or []
+        return walk(recordings.of(configuration), configuration, places)
+
+    return Subject(
+        plan=plan,
+        setup=setup,
+        about={
+            **setup,
+            "model": options.shipped_model,
+            "profile": Path(options.profile).stem,
+            "fidelity": options.fidelity,
+            "drafters": list(options.drafters),
+            "seed": options.seed,
+            "acceptance": "real; predicted tokens per step replay recordings of the same prompts",
+        },
+        launch=lambda configuration: nullcontext(
+            LoopDecoder(target, max_new_tokens=options.max_new_tokens)
+        ),
+        counted=partial(
+            usual, keep_disturbed=options.device != "cpu" or options.bench.keep_disturbed
+        ),
+        predictor=lambda counted: loop_predictor(
+            deployment,
+            draft_layers(target.options, deployment.architecture),
+            plan,
+            steps,
+            counted,
+            calibrated=passes_of(deployment).points if measured else frozenset(),
+        ),
+        differs=lambda _, run: run.tokens != recordings.output_tokens(run.prompts),
     )
 
 

@@ -38,7 +38,15 @@ from real_runs.validation.predict import PredictedRun, Prediction
 from real_runs.validation.runs import Run
 from real_runs.validation.score import Groups, Validation
 from real_runs.validation.servers.configurations import ServerConfiguration
-from real_runs.validation.subject import BenchOptions, Place, Plan, Tell, grouped
+from real_runs.validation.subject import (
+    BenchOptions,
+    Place,
+    Plan,
+    Predictor,
+    Subject,
+    Tell,
+    grouped,
+)
 
 RECORDER = "rooftree-validate-restarted 2"
 _POLL_S = 2.0
@@ -103,134 +111,26 @@ class AskedServer:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ServedPredictor:
-    """What a served drafter should take; nothing is fitted.
-
-    Attributes:
-        contender: the drafter in its setting, with the acceptance of every length.
-    """
-
-    contender: Contender
-
-    @property
-    def costs(self) -> Mapping[str, object]:
-        """None."""
-        return {}
-
-    def __call__(
-        self, cell: ValidationCell, configuration: ServerConfiguration, runs: Sequence[Run]
-    ) -> Groups:
-        """All runs at a number of users, beside requests as long as the server counted.
-
-        Raises:
-            UnscoredError: no run.
-        """
-        return {
-            group: (own, self._predicted(configuration, cell.batch, own))
-            for group, own in grouped(cell, runs).items()
-        }
-
-    def _predicted(
-        self, served: ServerConfiguration, users: int, runs: Sequence[Run]
-    ) -> Prediction:
-        setting = self.contender.setting
-        prompt = fmean(run.prompt_tokens for run in runs)
-        tokens = median(run.tokens for run in runs)
-        acceptance = next(
-            candidate
-            for candidate in self.contender.candidates
-            if candidate.draft_tokens == served.draft_tokens
-        )
-        estimated = estimate(
-            setting, acceptance, batch=users, context=prompt + tokens / users / 2.0
-        )
-        spread = intervals(
-            setting, estimated, batch=users, generator=np.random.default_rng(0)
-        ).tokens_per_s
-        steps = tokens / users / acceptance.tokens_per_step
-        draft_s, verify_s, step_s = (
-            float(seconds)
-            for seconds in (estimated.step.draft_s, estimated.step.verify_s, estimated.step_s)
-        )
-        return Prediction(
-            run=PredictedRun(
-                tokens=round(tokens),
-                steps=steps,
-                request_steps=steps * users,
-                draft_s=steps * draft_s,
-                verify_s=steps * verify_s,
-                rest_s=steps * (step_s - draft_s - verify_s),
-            ),
-            spread_ratio=math.sqrt(float(spread[1].item()) / float(spread[0].item())) - 1.0,
-            ttft_s=float(prefill_s(setting, prompt_tokens=prompt, batch=users)),
-            tpot_s=step_s / acceptance.tokens_per_step,
-        )
-
-
 @dataclass(kw_only=True, slots=True)
 class RestartedServer:
-    """A server that somebody else restarts, as a bench runs it.
+    """A server that somebody else restarts.
 
     Attributes:
         options: what is asked.
-        plan: numbers of users, each with every configuration.
-        contender: the drafter in its setting.
+        users: requests that decode together, by prompts of a run.
         files: what to restart with, by configuration.
         restarted: waits until the server runs what lies there; False ends here.
-        served: what answers.
         prompts: texts to send, without an end.
         running: name of the configuration that runs; "" before the first one, which is what the
             server runs when it is first asked.
     """
 
     options: RestartOptions
-    plan: Plan[ServerConfiguration]
-    contender: Contender
+    users: Mapping[tuple[str, ...], int]
     files: Mapping[str, str]
     restarted: Callable[[str], bool]
-    served: Server
     prompts: Iterator[Prompt]
     running: str = field(default="", init=False)
-
-    @property
-    def setup(self) -> Mapping[str, Any]:
-        """What runs depend on."""
-        return {
-            "recorder": RECORDER,
-            "model": self.served.model,
-            "kind": self.served.kind,
-            "max_new_tokens": self.options.max_new_tokens,
-        }
-
-    @property
-    def about(self) -> Mapping[str, Any]:
-        """Provenance."""
-        names = self.options.question.deployment
-        return {
-            "engine": names.engine,
-            "served": self.served.kind,
-            "model": names.model,
-            "device": names.device,
-            "threads": "",
-            "profile": Path(names.device).stem,
-            "fidelity": names.fidelity,
-            "seed": self.options.seed,
-            "max_new_tokens": self.options.max_new_tokens,
-            "acceptance": self.options.source.label,
-        }
-
-    def launches(self, rounds: int) -> Sequence[Sequence[Place[ServerConfiguration]]]:
-        """Every configuration once, with all rounds of all numbers of users."""
-        return [
-            [
-                Place(cell=cell, configuration=configuration, group=group, round=turn)
-                for turn in range(rounds)
-                for cell, _ in self.plan.cells
-                for group in cell.groups
-            ]
-            for configuration in self.plan.cells[0][1]
-        ]
 
     @contextmanager
     def launch(self, configuration: ServerConfiguration) -> Iterator[AskedServer | None]:
@@ -244,21 +144,24 @@ class RestartedServer:
         yield AskedServer(
             server=identify(self.options.address, patience=_SHORT),
             prompts=self.prompts,
-            users={group: cell.batch for cell, _ in self.plan.cells for group in cell.groups},
+            users=self.users,
             max_new_tokens=self.options.max_new_tokens,
         )
 
-    def counted(self, runs: Sequence[Run]) -> Sequence[Run]:
-        """All of them: nothing tells how disturbed they were."""
-        return runs
 
-    def predictor(self, counted: Sequence[Run]) -> ServedPredictor:
-        """Predicts from stated or recorded acceptance."""
-        return ServedPredictor(contender=self.contender)
-
-    def differs(self, configuration: ServerConfiguration, run: Run) -> bool:
-        """No: no text was recorded."""
-        return False
+def restart_order(
+    plan: Plan[ServerConfiguration], rounds: int
+) -> list[list[Place[ServerConfiguration]]]:
+    """Every configuration once, with all rounds of all numbers of users."""
+    return [
+        [
+            Place(cell=cell, configuration=configuration, group=group, round=turn)
+            for turn in range(rounds)
+            for cell, _ in plan.cells
+            for group in cell.groups
+        ]
+        for configuration in plan.cells[0][1]
+    ]
 
 
 def validate_restarted(
@@ -299,17 +202,84 @@ def validate_restarted(
         )
         for users in options.users
     ]
-    subject = RestartedServer(
+    restarting = RestartedServer(
         options=options,
-        plan=Plan(cells=[(cell, [plain, *drafting]) for cell in cells], chosen=None),
-        contender=contender,
+        users={cell.prompts: cell.batch for cell in cells},
         # says now, not after the runs, what cannot be written
         files={served.name: name_files(served) for served in drafting},
         restarted=restarted,
-        served=server,
         prompts=itertools.cycle(read_prompts(options.prompts).prompts),
     )
+
+    def predict(cell: ValidationCell, served: ServerConfiguration, runs: Sequence[Run]) -> Groups:
+        return {
+            group: (own, _predicted(contender, served, cell.batch, own))
+            for group, own in grouped(cell, runs).items()
+        }
+
+    names = options.question.deployment
+    subject = Subject(
+        plan=Plan(cells=[(cell, [plain, *drafting]) for cell in cells], chosen=None),
+        setup={
+            "recorder": RECORDER,
+            "model": server.model,
+            "kind": server.kind,
+            "max_new_tokens": options.max_new_tokens,
+        },
+        about={
+            "engine": names.engine,
+            "served": server.kind,
+            "model": names.model,
+            "device": names.device,
+            "threads": "",
+            "profile": Path(names.device).stem,
+            "fidelity": names.fidelity,
+            "seed": options.seed,
+            "max_new_tokens": options.max_new_tokens,
+            "acceptance": options.source.label,
+        },
+        launch=restarting.launch,
+        counted=list,  # nothing tells how disturbed they were
+        predictor=lambda counted: Predictor(predict=predict),
+        order=restart_order,
+    )
     return run_bench(subject, options.bench, deadline=math.inf, tell=tell)
+
+
+def _predicted(
+    contender: Contender, served: ServerConfiguration, users: int, runs: Sequence[Run]
+) -> Prediction:
+    """What requests as long as the server counted should take."""
+    setting = contender.setting
+    prompt = fmean(run.prompt_tokens for run in runs)
+    tokens = median(run.tokens for run in runs)
+    acceptance = next(
+        candidate
+        for candidate in contender.candidates
+        if candidate.draft_tokens == served.draft_tokens
+    )
+    estimated = estimate(setting, acceptance, batch=users, context=prompt + tokens / users / 2.0)
+    spread = intervals(
+        setting, estimated, batch=users, generator=np.random.default_rng(0)
+    ).tokens_per_s
+    steps = tokens / users / acceptance.tokens_per_step
+    draft_s, verify_s, step_s = (
+        float(seconds)
+        for seconds in (estimated.step.draft_s, estimated.step.verify_s, estimated.step_s)
+    )
+    return Prediction(
+        run=PredictedRun(
+            tokens=round(tokens),
+            steps=steps,
+            request_steps=steps * users,
+            draft_s=steps * draft_s,
+            verify_s=steps * verify_s,
+            rest_s=steps * (step_s - draft_s - verify_s),
+        ),
+        spread_ratio=math.sqrt(float(spread[1].item()) / float(spread[0].item())) - 1.0,
+        ttft_s=float(prefill_s(setting, prompt_tokens=prompt, batch=users)),
+        tpot_s=step_s / acceptance.tokens_per_step,
+    )
 
 
 def wait_until_back(address: Address, *, pressed: Callable[[], bool], tell: Tell) -> bool:

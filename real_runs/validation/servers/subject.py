@@ -12,8 +12,8 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from costmodel.answers.estimate import prefill_s
@@ -24,55 +24,29 @@ from real_runs.validation.rounds import faster_half, undisturbed
 from real_runs.validation.runs import Run
 from real_runs.validation.score import Groups
 from real_runs.validation.servers.configurations import ServerConfiguration
-from real_runs.validation.servers.launches import LaunchedServer, ServerLaunches
+from real_runs.validation.servers.launches import ServerLaunches
 from real_runs.validation.servers.predict import Predict
 from real_runs.validation.servers.recordings import KnownPrompts
-from real_runs.validation.subject import Place, Plan, grouped
+from real_runs.validation.subject import Place, Plan, Predictor, Subject, grouped
 
 Group = tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ServerPredictor:
-    """What a server should take, step by step; nothing is fitted.
-
-    Attributes:
-        predict: what a configuration should take for prompts that are sent together.
-    """
-
-    predict: Predict
-
-    @property
-    def costs(self) -> Mapping[str, object]:
-        """None."""
-        return {}
-
-    def __call__(
-        self, cell: ValidationCell, configuration: ServerConfiguration, runs: Sequence[Run]
-    ) -> Groups:
-        """The runs of every group, beside what its steps should take.
-
-        Raises:
-            UnscoredError: a group without runs.
-        """
-        groups = grouped(cell, runs)
-        if configuration.synthetic:
-            return {
-                group: _middle_drawn(configuration, own, self.predict, group)
-                for group, own in groups.items()
-            }
-        return {
-            group: (own, self.predict(configuration, group, ())) for group, own in groups.items()
-        }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StartedServers:
+def started_servers(
+    plan: Plan[ServerConfiguration],
+    servers: ServerLaunches,
+    recorded: KnownPrompts,
+    predict: Predict,
+    *,
+    setup: Mapping[str, Any],
+    about: Mapping[str, Any],
+    keep_disturbed: bool = False,
+) -> Subject[ServerConfiguration]:
     """Servers that are started for their runs, as a bench runs them.
 
-    Attributes:
+    Args:
         plan: cells and configurations.
-        servers: what servers are started with.
+        servers: what they are started with.
         recorded: answers of a plain server.
         predict: what a configuration should take for prompts that are sent together.
         setup: what runs depend on.
@@ -80,54 +54,63 @@ class StartedServers:
         keep_disturbed: runs that other processes disturbed count, too.
     """
 
-    plan: Plan[ServerConfiguration]
-    servers: ServerLaunches
-    recorded: KnownPrompts
-    predict: Predict
-    setup: Mapping[str, Any]
-    about: Mapping[str, Any]
-    keep_disturbed: bool = False
+    def differs(served: ServerConfiguration, run: Run) -> bool:
+        outputs = [answer.output for answer in recorded.of(run.prompts).requests]
+        digest = hashlib.sha256(repr(outputs).encode()).hexdigest()
+        return not served.synthetic and run.output_sha256 != digest
 
-    def launches(self, rounds: int) -> Sequence[Sequence[Place[ServerConfiguration]]]:
-        """A start per round, number of slots and configuration."""
-        ordered = list[list[Place[ServerConfiguration]]]()
-        for turn in range(rounds):
-            starts: dict[tuple[int, str], list[Place[ServerConfiguration]]] = {}
-            for cell, configurations in self.plan.cells:
-                for served in configurations:
-                    starts.setdefault((cell.batch, served.name), []).extend(
-                        Place(cell=cell, configuration=served, group=group, round=turn)
-                        for group in cell.groups
-                    )
-            # slow minutes of a shared machine must not fall on one number of slots, or on one way
-            # to draft
-            ordered += random.Random(turn).sample(list(starts.values()), len(starts))
-        return ordered
+    return Subject(
+        plan=plan,
+        setup=setup,
+        about=about,
+        launch=servers.launch,
+        counted=partial(_counted, plan, keep_disturbed),
+        predictor=lambda counted: Predictor(predict=partial(_predicted, predict)),
+        order=start_order,
+        differs=differs,
+    )
 
-    def launch(self, configuration: ServerConfiguration) -> AbstractContextManager[LaunchedServer]:
-        """A server of a configuration."""
-        return self.servers.launch(configuration)
 
-    def counted(self, runs: Sequence[Run]) -> list[Run]:
-        """The faster half of a work's runs; where each drew an acceptance, all of them."""
-        if self.keep_disturbed:
-            return list(runs)
-        quiet = undisturbed(runs)
-        drawn = {(cell.name, served.name) for cell, served in self.plan.scored if served.synthetic}
-        works = [run for run in quiet if (run.cell, run.configuration) not in drawn]
-        draws = [run for run in quiet if (run.cell, run.configuration) in drawn]
-        return faster_half(works) + draws
+def start_order(
+    plan: Plan[ServerConfiguration], rounds: int
+) -> list[list[Place[ServerConfiguration]]]:
+    """A start per round, number of slots and configuration."""
+    ordered = list[list[Place[ServerConfiguration]]]()
+    for turn in range(rounds):
+        starts: dict[tuple[int, str], list[Place[ServerConfiguration]]] = {}
+        for cell, configurations in plan.cells:
+            for served in configurations:
+                starts.setdefault((cell.batch, served.name), []).extend(
+                    Place(cell=cell, configuration=served, group=group, round=turn)
+                    for group in cell.groups
+                )
+        # slow minutes of a shared machine must not fall on one number of slots, or on one way to
+        # draft
+        ordered += random.Random(turn).sample(list(starts.values()), len(starts))
+    return ordered
 
-    def predictor(self, counted: Sequence[Run]) -> ServerPredictor:
-        """Predicts the passes of replayed or drawn steps."""
-        return ServerPredictor(predict=self.predict)
 
-    def differs(self, configuration: ServerConfiguration, run: Run) -> bool:
-        """Whether the answers are others than those of the plain server."""
-        if configuration.synthetic:
-            return False
-        outputs = [answer.output for answer in self.recorded.of(run.prompts).requests]
-        return run.output_sha256 != hashlib.sha256(repr(outputs).encode()).hexdigest()
+def _counted(
+    plan: Plan[ServerConfiguration], keep_disturbed: bool, runs: Sequence[Run]
+) -> list[Run]:
+    """The faster half of a work's runs; where each drew an acceptance, all of them."""
+    if keep_disturbed:
+        return list(runs)
+    quiet = undisturbed(runs)
+    drawn = {(cell.name, served.name) for cell, served in plan.scored if served.synthetic}
+    works = [run for run in quiet if (run.cell, run.configuration) not in drawn]
+    draws = [run for run in quiet if (run.cell, run.configuration) in drawn]
+    return faster_half(works) + draws
+
+
+def _predicted(
+    predict: Predict, cell: ValidationCell, served: ServerConfiguration, runs: Sequence[Run]
+) -> Groups:
+    """The runs of every group, beside what its steps should take."""
+    groups = grouped(cell, runs)
+    if served.synthetic:
+        return {group: _middle_drawn(served, own, predict, group) for group, own in groups.items()}
+    return {group: (own, predict(served, group, ())) for group, own in groups.items()}
 
 
 def _middle_drawn(

@@ -47,8 +47,8 @@ from real_runs.validation.servers.predict import Counted, Predict, predicted_gro
 from real_runs.validation.servers.recordings import KnownPrompts, record_prompts
 from real_runs.validation.servers.slots import cache_folder
 from real_runs.validation.servers.steps_file import keep_steps
-from real_runs.validation.servers.subject import Group, StartedServers, prompt_times
-from real_runs.validation.subject import Plan, Tell
+from real_runs.validation.servers.subject import Group, prompt_times, started_servers
+from real_runs.validation.subject import Plan, Subject, Tell
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.storage.acceptance_file import read_acceptance, write_acceptance
 
@@ -78,15 +78,17 @@ def validate_server(
     caches = bench.out / "caches"
     caches.mkdir(parents=True, exist_ok=True)
     offer_measured_passes()
-    subject = _prepared(options, command, caches, tell)
+    subject, recorded = _prepared(options, command, caches, tell)
     validation = run_bench(subject, bench, deadline=deadline, tell=tell)
-    _keep_steps(validation.points, subject, options)
+    _keep_steps(validation.points, subject.plan, recorded, options)
     if not validation.missing:
         shutil.rmtree(caches, ignore_errors=True)
     return validation
 
 
-def _prepared(options: ServerOptions, command: Command, caches: Path, tell: Tell) -> StartedServers:
+def _prepared(
+    options: ServerOptions, command: Command, caches: Path, tell: Tell
+) -> tuple[Subject[ServerConfiguration], KnownPrompts]:
     """A plain server's answers recorded, and what is started chosen."""
     base = _base(options)
     _setting(plain(base), base)  # says now, not after the runs, what cannot be predicted
@@ -118,11 +120,11 @@ def _prepared(options: ServerOptions, command: Command, caches: Path, tell: Tell
         cells=cell_plan(cells, base, chosen, wanted),
         chosen={cell: served.name for cell, served in chosen.items()},
     )
-    return StartedServers(
-        plan=plan,
-        servers=_servers(options, command, caches, recorded.prompts),
-        recorded=recorded,
-        predict=predict,
+    subject = started_servers(
+        plan,
+        _servers(options, command, caches, recorded.prompts),
+        recorded,
+        predict,
         setup={
             "recorder": RECORDER,
             "threads": options.threads,
@@ -131,22 +133,28 @@ def _prepared(options: ServerOptions, command: Command, caches: Path, tell: Tell
         about=_about(options, base, recorded, plan, command),
         keep_disturbed=options.bench.keep_disturbed,
     )
+    return subject, recorded
 
 
-def _keep_steps(points: Sequence[Point], subject: StartedServers, options: ServerOptions) -> None:
+def _keep_steps(
+    points: Sequence[Point],
+    plan: Plan[ServerConfiguration],
+    recorded: KnownPrompts,
+    options: ServerOptions,
+) -> None:
     """The steps behind points whose acceptance was replayed, for later versions of the cost model
     to be scored on.
     """
     scored = {
         (cell.kind, cell.context, cell.batch, served.name): (cell, served)
-        for cell, served in subject.plan.scored
+        for cell, served in plan.scored
     }
     named = [
         scored[point.kind, point.context, point.batch, point.configuration] for point in points
     ]
     keep_steps(
         [
-            (place, subject.recorded.steps(served, group, seed=options.seed)[0])
+            (place, recorded.steps(served, group, seed=options.seed)[0])
             for place, (cell, served) in enumerate(named)
             if not served.synthetic
             for group in cell.groups

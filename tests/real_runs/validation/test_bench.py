@@ -19,7 +19,7 @@ from real_runs.validation.cells import ValidationCell
 from real_runs.validation.configurations import Configuration, chain
 from real_runs.validation.predict import PredictedRun, Prediction
 from real_runs.validation.runs import FAILED, run_key
-from real_runs.validation.subject import Plan, UnscoredError, grouped, in_turn
+from real_runs.validation.subject import Plan, Predictor, Subject, UnscoredError, grouped
 from tests.real_runs.validation.servers.served_runs import values
 
 CELL = ValidationCell(phase="score", kind="k", context=0, batch=1, prompts=("a", "b"))
@@ -45,12 +45,18 @@ class Pretended:
     later: bool = False
     warmed: list = field(default_factory=list)
     ran: list = field(default_factory=list)
-    setup: dict = field(default_factory=dict)
-    about: dict = field(default_factory=dict)
-    costs: dict = field(default_factory=dict)
 
-    def launches(self, rounds):
-        return in_turn(self.plan, rounds)
+    @property
+    def subject(self):
+        return Subject(
+            plan=self.plan,
+            setup={},
+            about={},
+            launch=self.launch,
+            counted=list,
+            predictor=lambda counted: Predictor(predict=predicted, costs={"runs": len(counted)}),
+            differs=lambda configuration, run: bool(configuration.drafter),
+        )
 
     @contextlib.contextmanager
     def launch(self, configuration):
@@ -71,26 +77,19 @@ class Pretended:
         self.ran.append((configuration.name, prompts))
         return {**values(), "decode_s": 1.0 if configuration.drafter else 2.0}
 
-    def counted(self, runs):
-        return runs
 
-    def predictor(self, counted):
-        return self
+def predicted(cell, configuration, runs):
+    run = PredictedRun(tokens=10, steps=10, request_steps=10, draft_s=0.0, verify_s=1.0, rest_s=0.0)
+    prediction = Prediction(run=run, spread_ratio=0.1)
+    return {group: (own, prediction) for group, own in grouped(cell, runs).items()}
 
-    def __call__(self, cell, configuration, runs):
-        run = PredictedRun(
-            tokens=10, steps=10, request_steps=10, draft_s=0.0, verify_s=1.0, rest_s=0.0
-        )
-        prediction = Prediction(run=run, spread_ratio=0.1)
-        return {group: (own, prediction) for group, own in grouped(cell, runs).items()}
 
-    def differs(self, configuration, run):
-        return bool(configuration.drafter)
+SUBJECT = Pretended().subject
 
 
 def made(subject, folder, *, rounds=2, resume=False, left_s=60.0):
     with RecordingLog(folder / "r.part.jsonl", {}, resume=resume) as log:
-        missing = make_runs(subject, log, rounds=rounds, deadline=time.monotonic() + left_s)
+        missing = make_runs(subject.subject, log, rounds=rounds, deadline=time.monotonic() + left_s)
         return missing, list(log.finished)
 
 
@@ -126,16 +125,16 @@ def test_a_run_that_fails_is_noted_said_and_made_by_a_later_call(tmp_path):
     missing, entries = made(Pretended(refuses=[("b",)]), tmp_path, rounds=1)
     failed = [entry for entry in entries if FAILED in entry]
     assert missing == 0 and len(entries) == 4 and [entry["prompts"] for entry in failed] == [["b"]]
-    validation = score(Pretended(), entries, missing=0, rounds=1)
+    validation = score(SUBJECT, entries, missing=0, rounds=1)
     assert "it stopped" in validation.left_out[0] and len(validation.points) == 1
     assert "no undisturbed run of every prompt" in validation.left_out[1]
     _, entries = made(Pretended(), tmp_path, rounds=1, resume=True)
-    assert not score(Pretended(), entries, missing=0, rounds=1).left_out
+    assert not score(SUBJECT, entries, missing=0, rounds=1).left_out
 
 
 def test_points_choices_and_texts_that_differ_are_told(tmp_path):
     _, entries = made(Pretended(), tmp_path)
-    validation = score(Pretended(), entries, missing=3, rounds=2)
+    validation = score(SUBJECT, entries, missing=3, rounds=2)
     plain, lookup = validation.points
     assert (plain.chosen, lookup.chosen) == (False, True)
     assert (plain.differing, lookup.differing) == (0, 4) and lookup.runs == 4
@@ -143,13 +142,13 @@ def test_points_choices_and_texts_that_differ_are_told(tmp_path):
     (regret,) = validation.regrets
     assert regret.regret_ratio == 0.0 == validation.summary.mean_regret_ratio
     assert validation.missing == 3 and validation.about["rounds"] == 2
-    assert len(validation.counted) == 8
+    assert len(validation.counted) == validation.costs["runs"] == 8
 
 
 def test_nothing_to_score_is_an_error_that_says_why():
     with pytest.raises(InputError, match="raise the budget"):
-        score(Pretended(), [], missing=8, rounds=2)
+        score(SUBJECT, [], missing=8, rounds=2)
     with pytest.raises(InputError, match="no undisturbed run of every prompt"):
-        score(Pretended(), [], missing=0, rounds=2)
+        score(SUBJECT, [], missing=0, rounds=2)
     with pytest.raises(UnscoredError):
         grouped(CELL, [])

@@ -11,10 +11,8 @@ pytest.importorskip("scipy")
 from app.cli.main import main
 from hardware_profiles.errors import InputError
 from real_runs.validation.cells import KINDS, ValidationCell
-from real_runs.validation.configurations import Configuration
-from real_runs.validation.loop_costs import LoopPredictor
+from real_runs.validation.loop_costs import check_uncalibrated
 from real_runs.validation.own_loop.validate import OwnLoopOptions, validate_own_loop
-from real_runs.validation.predict import DraftLayers, LoopCosts
 from real_runs.validation.runs import Run
 from real_runs.validation.subject import BenchOptions, UnscoredError
 
@@ -169,22 +167,6 @@ def test_runs_that_meet_calibrated_passes_are_not_scored():
             passes=((1, 1, context, 1.0),),
         )
 
-    class ReachedError(Exception):
-        pass
-
-    def steps(configuration, group):
-        raise ReachedError
-
-    predict = LoopPredictor(
-        deployment=None,
-        layers=DraftLayers(exit_layer=1, skipped=1),
-        steps=steps,
-        fitted=LoopCosts(),
-        calibrated=frozenset({(1, 20)}),
-    )
     with pytest.raises(UnscoredError, match="batch 1, context 20"):
-        predict(cell, Configuration(), [run(20)])
-    with pytest.raises(ReachedError):
-        predict(cell, Configuration(), [run(21)])
-    with pytest.raises(UnscoredError, match="no undisturbed run"):
-        predict(cell, Configuration(), [])
+        check_uncalibrated([run(20)], {(1, 20)})
+    check_uncalibrated([run(21)], {(1, 20)})

@@ -11,7 +11,7 @@ from real_runs.servers.llama_cpp.answers import Answers, ServerAnswer
 from real_runs.validation.cells import ValidationCell
 from real_runs.validation.servers.configurations import looked_up, plain
 from real_runs.validation.servers.recordings import KnownPrompts
-from real_runs.validation.servers.subject import StartedServers
+from real_runs.validation.servers.subject import started_servers
 from real_runs.validation.subject import Plan
 
 ASKED = DecodingConfiguration(
@@ -105,11 +105,11 @@ class PretendedServers:
 
 def subject(servers=None, predict=None, *, plan=PLAN, chosen=None, keep_disturbed=False):
     """What a bench runs: pretended servers."""
-    return StartedServers(
-        plan=Plan(cells=plan, chosen=chosen or {}),
-        servers=servers,
-        recorded=RECORDED,
-        predict=predict,
+    return started_servers(
+        Plan(cells=plan, chosen=chosen or {}),
+        servers or PretendedServers(),
+        RECORDED,
+        predict,
         setup={},
         about={},
         keep_disturbed=keep_disturbed,
