@@ -130,9 +130,9 @@ class _Work:
         """Whether a run like the longest of its cell ends before the deadline."""
         return time.monotonic() + self.longest_s.get(place.cell.name, 0.0) <= self.deadline
 
-    def note(self, place: Place[Some], made: Mapping[str, Any], took_s: float = 0.0) -> None:
+    def note(self, place: Place[Some], values: Mapping[str, Any], took_s: float = 0.0) -> None:
         """Keep a run that is finished, or that failed."""
-        self.log.append({**made, **place.entry})
+        self.log.append({**values, **place.entry})
         self.finished.add(run_key(place.entry))
         self.longest_s[place.cell.name] = max(self.longest_s.get(place.cell.name, 0.0), took_s)
         self.tried += 1
