@@ -47,7 +47,13 @@ def values(**changes):
 OUTPUT = (1, 2, 3)
 RECORDED = KnownPrompts(
     answers=Answers(
-        setup={"max_new_tokens": 3},
+        setup={
+            "max_new_tokens": 3,
+            "context": None,
+            "model_file": "tiny",
+            **dict.fromkeys(("dtype", "dataset", "dataset_sha256", "recorder", "build"), ""),
+            "ignore_eos": True,
+        },
         requests=tuple(
             ServerAnswer(
                 request=name,

@@ -7,12 +7,16 @@ import pytest
 
 from real_runs.recording.log import RecordingLog
 from real_runs.validation.bench import make_runs
-from real_runs.validation.runs import FAILED
+from real_runs.validation.runs import AGAIN, FAILED
+from real_runs.validation.servers import launches as module
+from real_runs.validation.servers.configurations import drafted, synthetic
 from tests.real_runs.validation.servers.served_runs import (
+    ASKED,
     LOOKUP,
     PLAIN,
     PretendedServers,
     subject,
+    values,
 )
 
 SOON = 60.0
@@ -76,3 +80,29 @@ def test_what_was_measured_before_ctrl_c_is_kept_and_the_rest_is_made_later(tmp_
 def test_nothing_is_begun_after_the_deadline(tmp_path):
     missing, entries = made(PretendedServers(), tmp_path, left_s=-1.0)
     assert missing == 16 and not entries
+
+
+def test_the_fastest_repeat_counts_and_repeats_that_drew_are_all_kept(monkeypatch, tmp_path):
+    sent, seconds = [], iter([3.0, 1.0, 2.0, 3.0, 1.0, 2.0, 1.0, 1.0, 1.0])
+    monkeypatch.setattr(module, "restore", lambda server, slot, ids, where: sent.append(where.name))
+    monkeypatch.setattr(module, "whole_answers", lambda server, asked: sent.append(len(asked)))
+    monkeypatch.setattr(
+        module, "asked_together", lambda *given, **how: values(decode_s=next(seconds))
+    )
+    monkeypatch.setattr(module, "slot_options", lambda server, slot: {})
+    servers = module.ServerLaunches(
+        command=lambda served: [],
+        folder=tmp_path,
+        caches=tmp_path,
+        prompts={"a": (1, 2, 3, 4, 5), "b": (6,)},
+        max_new_tokens=8,
+    )
+    running = module.LaunchedServer(launches=servers, server=None, pid=0)
+    running.warm(LOOKUP, ("a", "b"))
+    assert sent == [2]
+    assert running.run(LOOKUP, ("a", "b"))["decode_s"] == 1.0
+    assert sent[1:] == ["1-slots"] * 6
+    drew = running.run(synthetic(LOOKUP, 0.5), ("a",))
+    assert (drew["decode_s"], [again["decode_s"] for again in drew[AGAIN]]) == (3.0, [1.0, 2.0])
+    running.run(drafted(ASKED, 2), ("a", "b"))
+    assert sent[-3:] == [2, 2, 2], "files hold no cache of a draft model"
