@@ -11,14 +11,9 @@ from dataclasses import fields, replace
 from typing import Any
 
 from hardware_profiles.errors import InputError, UnknownNameError
-from hardware_profiles.profile import (
-    CONSTANT_NAMES,
-    DTYPES,
-    OPERATIONS,
-    Constants,
-    Device,
-    NumberProvenance,
-)
+from hardware_profiles.fitted.constants import CONSTANT_NAMES, OPERATIONS, Constants
+from hardware_profiles.profile import DTYPES, Device, NumberProvenance
+from hardware_profiles.units import amount_of_bytes, is_of_bytes
 
 SOURCE = "set on the command line"
 
@@ -33,7 +28,8 @@ def overridden(device: Device, override: str) -> Device:
 
     Args:
         device: the device to start from.
-        override: `device.<key>=<number>`, the number in SI.
+        override: `device.<key>=<number>`, the number in SI; bytes and their rates also with a
+            unit, as in 80GB or 3.35TB/s.
 
     Raises:
         InputError: no number, an unknown key (the nearest are offered), or a number out of its
@@ -81,17 +77,17 @@ def _changed(device: Device, name: str, number: float) -> Device:
 
 def _with_constant(constants: Constants, name: str, number: float) -> Constants:
     table, _, operation = name.partition(".")
-    changes: dict[str, Any] = {name: number}
     if table == "residual_ratio":
-        changes = {table: constants.residuals.changed(operation, number)}
-    return replace(constants, **changes)
+        return replace(constants, residual_ratio=constants.residuals.changed(operation, number))
+    return constants.changed({name: number})
 
 
 def _number(key: str, text: str) -> float:
     try:
-        number = float(text)
+        rate = key.endswith("_per_s")
+        number = amount_of_bytes(text, per_s=rate) if is_of_bytes(key) else float(text)
     except ValueError:
-        raise InputError("must be a number, in SI", key=key, value=text) from None
+        number = math.nan
     if math.isnan(number):
         raise InputError("must be a number, in SI", key=key, value=text)
     if key != "device.processors":

@@ -9,11 +9,10 @@ from app.answers.joint.axes import deployment_axes
 from app.answers.joint.simulated import Traffic
 from app.questions.groups import DraftingOptions, StoredOptions, values_in
 from app.questions.optimize import DEFAULT_TREES, OptimizeQuestion
-from app.questions.resolve.accepted import draft_lengths, named_sources
+from app.questions.resolve.accepted import named_sources
 from app.questions.resolve.configurations import named_shapes
 from app.questions.resolve.unnamed import beside_own, unnamed
 from app.questions.spelled_options import as_options
-from app.questions.values import MOST_DRAFT_TOKENS, milliseconds, whole_numbers
 from costmodel.answers.workload import Limits, Load, load_of_requests
 from costmodel.configuration import DecodingConfiguration
 from costmodel.draft_shape import DraftShape
@@ -57,13 +56,12 @@ def joint_question(question: OptimizeQuestion) -> tuple[JointQuestion, Traffic]:
             "fidelity": question.fidelity,
         }
     )
-    lengths = draft_lengths(question.draft_tokens, least=1)
-    stated_trees = "" if question.tree_nodes == DEFAULT_TREES else question.tree_nodes
+    lengths = question.draft_tokens
+    stated_trees = () if question.tree_nodes == DEFAULT_TREES else question.tree_nodes
     shapes = named_shapes(
         question.shape, {"--draft-tokens": question.draft_tokens, "--tree-nodes": stated_trees}
     )
     base, sources = _drafters(question, axes.base, lengths, shapes)
-    trees = whole_numbers(question.tree_nodes, "--tree-nodes", least=0, most=MOST_DRAFT_TOKENS)
     joint = JointQuestion(
         question=base,
         sources=competing(base, sources),
@@ -72,19 +70,19 @@ def joint_question(question: OptimizeQuestion) -> tuple[JointQuestion, Traffic]:
         layouts=_layouts(question, base),
         weight_formats=axes.weight_formats,
         cache_formats=axes.cache_formats,
-        batch_caps=_numbers(question.batch_caps, "--batch-caps") or BATCH_CAPS,
-        token_budgets=_numbers(question.token_budgets, "--token-budgets") or TOKEN_BUDGETS,
+        batch_caps=question.batch_caps or BATCH_CAPS,
+        token_budgets=question.token_budgets or TOKEN_BUDGETS,
         load=load,
         rate_stated=question.rate is not None or question.requests is not None,
         slo=Limits(
-            ttft_s=milliseconds(question.slo_ttft, "--slo-ttft"),
+            ttft_s=question.slo_ttft_s,
             share_ratio=question.good_share,
-            tpot_s=milliseconds(question.slo_tpot, "--slo-tpot"),
+            tpot_s=question.slo_tpot_s,
         ),
         maximise=objective_named(question.maximise),
         draft_tokens=lengths,
         shapes=shapes,
-        tree_sizes=[size for size in trees if size],
+        tree_sizes=[size for size in question.tree_nodes if size],
         seed=question.seed,
     )
     return joint, traffic
@@ -136,7 +134,7 @@ def _drafters(
     )
     if not sources:
         needed = any(shape.needs_recording for shape in shapes or ())
-        recorded = needed or question.tree_nodes not in (DEFAULT_TREES, "0")
+        recorded = needed or question.tree_nodes not in (DEFAULT_TREES, (0,))
         return unnamed(base, question.method, recorded=recorded, match_rate=question.match_rate)
     recorded_on = (source.model for source in sources if source.trace is not None)
     model = question.model or next(recorded_on, "")
@@ -157,7 +155,3 @@ def _layouts(question: OptimizeQuestion, base: DecodingConfiguration) -> list[La
         where.tensor_parallel, where.data_parallel, where.expert_parallel, where.pipeline_parallel
     )
     return [stated] if stated != Layout() else usual_layouts(where.model, question.devices)
-
-
-def _numbers(text: str | None, option: str) -> list[int]:
-    return whole_numbers(text, option, least=1) if text else []

@@ -31,11 +31,9 @@ from app.questions.optimize import DEFAULT_FLOOR, OptimizeQuestion
 from app.questions.resolve.chosen_configuration import configuration_of
 from app.questions.resolve.refining import (
     MOST_POLICIES,
-    stated_blocks,
     stated_caches,
     stated_rules,
 )
-from app.questions.values import method_slug, whole_numbers
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.refined_method import method_policy
 from costmodel.method_library import load_method
@@ -68,8 +66,8 @@ _REFUSED: Mapping[str, str] = {
     ),
     "draft_tokens": "masked blocks have no draft tokens; --block states their size",
     "stop": "ends drafts, and masked blocks have none",
-    "slo_ttft": "is not a limit of this search; `rooftree simulate` answers for first tokens",
-    "slo_tpot": "is not a limit of this search; --quality-floor is",
+    "slo_ttft_s": "is not a limit of this search; `rooftree simulate` answers for first tokens",
+    "slo_tpot_s": "is not a limit of this search; --quality-floor is",
     "draft": "masked blocks are drafted by no other model",
     "exit_layer": "masked blocks are drafted by no part of the model",
 }
@@ -100,10 +98,9 @@ def answer(question: OptimizeQuestion) -> MaskedPolicies:
         f" {question.method} commit"
     )
     refuse(question, {**_REFUSED, **dict.fromkeys(names_in(AcceptanceOptions), accepted)})
-    method = method_slug(question.method, "--method")
+    method = question.method
     model = question.model or DEFAULT_MODEL
-    batches = whole_numbers(question.batch, "--batch", least=1)
-    contexts = whole_numbers(question.context, "--context", least=0)
+    batches, contexts = question.batch, question.context
     floor = DEFAULT_FLOOR if question.quality_floor is None else question.quality_floor
     placed = values_in(StoredOptions, question) | {
         "method": method,
@@ -204,7 +201,7 @@ def _policies(
         method_policy(load_method(method)),
         recorded,
         rules=stated_rules(question.commit, usual=True),
-        blocks=stated_blocks(question.block),
+        blocks=question.block or (),
         caches=stated_caches(question.cache),
     )
     if len(policies) > MOST_POLICIES:

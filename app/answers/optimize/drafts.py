@@ -25,12 +25,11 @@ from app.questions.field import inputs_of
 from app.questions.groups import DraftingOptions, StoredOptions, values_in
 from app.questions.optimize import DEFAULT_BATCHES, DEFAULT_TREES, OptimizeQuestion
 from app.questions.places import is_object
-from app.questions.resolve.accepted import as_given, draft_lengths, named_sources
+from app.questions.resolve.accepted import named_sources
 from app.questions.resolve.chosen_configuration import configuration_of
 from app.questions.resolve.configurations import named_shapes
 from app.questions.resolve.counters import counters_source, running_engine, scrapes
 from app.questions.resolve.unnamed import beside_own, unnamed
-from app.questions.values import MOST_DRAFT_TOKENS, method_slug, milliseconds, whole_numbers
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.draft_shape import DraftShape, read_stop
@@ -90,6 +89,7 @@ def search_drafts(question: OptimizeQuestion) -> Answer:
         answers[name] = recommended(
             search,
             {**inputs, **names},
+            grid.limits,
             unmet=[row for row in unmet if all(getattr(row, n) == names[n] for n in LISTED)],
             folder=None if folder is None else folder / name,
             counters=None
@@ -97,7 +97,7 @@ def search_drafts(question: OptimizeQuestion) -> Answer:
             else counted_answer(search, running, grid.limits, question.seed),
         )
     if several or not answers:
-        return together(inputs, answers, unmet, folder)
+        return together(inputs, grid.limits, answers, unmet, folder)
     return answers[""]
 
 
@@ -109,27 +109,20 @@ def draft_shapes(question: OptimizeQuestion, *others: str) -> list[DraftShape] |
         others: further fields that say what is drafted, which do not go with it.
     """
     stated = {f"--{name.replace('_', '-')}": getattr(question, name) for name in others}
-    trees = "" if question.tree_nodes == DEFAULT_TREES else question.tree_nodes
+    trees = () if question.tree_nodes == DEFAULT_TREES else question.tree_nodes
     return named_shapes(question.shape, {**stated, "--tree-nodes": trees})
 
 
 def _grid(question: OptimizeQuestion) -> _Grid:
-    contexts = whole_numbers(question.context, "--context", least=0)
-    lengths = draft_lengths(question.draft_tokens, least=1)
-    limits = Limits(
-        ttft_s=milliseconds(question.slo_ttft, "--slo-ttft"),
-        tpot_s=milliseconds(question.slo_tpot, "--slo-tpot"),
-    )
     scraped = scrapes(question.metrics, question.after)
-    sizes = whole_numbers(question.tree_nodes, "--tree-nodes", least=0, most=MOST_DRAFT_TOKENS)
     return _Grid(
-        batches=whole_numbers(question.batch, "--batch", least=1),
-        contexts=contexts,
-        lengths=lengths,
-        trees=[size for size in sizes if size],
+        batches=question.batch,
+        contexts=question.context,
+        lengths=question.draft_tokens,
+        trees=[size for size in question.tree_nodes if size],
         stop=read_stop(question.stop, key="--stop") if question.stop else None,
         shapes=draft_shapes(question, "draft_tokens", "stop"),
-        limits=limits,
+        limits=Limits(ttft_s=question.slo_ttft_s, tpot_s=question.slo_tpot_s),
         running=running_engine(scraped, question.model) if scraped else None,
         scraped=scraped,
     )
@@ -196,8 +189,7 @@ def _configured(
     running, method = grid.running, question.method
     counted = None
     if running is not None:
-        slug = method_slug(method, "--method")
-        counted = counters_source(running, slug, question.match_rate, grid.lengths or ())
+        counted = counters_source(running, method, question.match_rate, grid.lengths or ())
         method = ""
     options = {
         **values_in(StoredOptions, question),
@@ -207,7 +199,7 @@ def _configured(
     recorded = (
         bool(question.stop)
         or any(shape.needs_recording for shape in grid.shapes or ())
-        or question.tree_nodes not in (DEFAULT_TREES, "0")
+        or question.tree_nodes not in (DEFAULT_TREES, (0,))
     )
 
     def configured(here: ModelCell) -> tuple[DecodingConfiguration, list[Source]]:
@@ -244,7 +236,6 @@ def _inputs(
         trace=list(dict.fromkeys(str(path) for path in traces if path is not None)),
         metrics=[str(file) for file in scraped],
         drafter=question.drafter or [],
-        acceptance=as_given(question.acceptance),
         set=question.overrides or [],
     )
 
@@ -263,6 +254,7 @@ def _folder_name(names: Mapping[str, str]) -> str:
 def recommended(
     search: Recommendation,
     inputs: Mapping[str, Any],
+    limits: Limits,
     *,
     unmet: Sequence[MarkedCell] = (),
     folder: Path | None = None,
@@ -273,6 +265,7 @@ def recommended(
     Args:
         search: what was found.
         inputs: what was asked.
+        limits: that were asked for.
         unmet: marked rows.
         folder: of the files of this cell; None where none are written.
         counters: what an engine's counters say of what runs, where they are stated.
@@ -304,6 +297,7 @@ def recommended(
         exports={} if folder is None else file_paths(entries, folder),
         counters=counters,
         search=search,
+        limits=limits,
         entries=entries,
         folder=folder,
     )

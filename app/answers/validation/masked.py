@@ -5,11 +5,11 @@ their predictions.
 from dataclasses import replace
 
 from app.answers.progress import progress_line
+from app.answers.validation.against import batches_of
 from app.answers.validation.rows import ValidationReport
 from app.answers.validation.scored import bench_options, report_of
 from app.questions.places import require_folder
 from app.questions.validate import ValidateQuestion
-from app.questions.values import whole_numbers
 from costmodel.laws.refined_method import method_policy
 from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError
@@ -21,7 +21,7 @@ _TAKEN = frozenset(
         "model",
         "batch",
         "rounds",
-        "budget",
+        "budget_s",
         "out",
         "resume",
         "keep_disturbed",
@@ -49,10 +49,10 @@ def validate_masked_blocks(question: ValidateQuestion) -> ValidationReport:
     require_folder(question.out)
     methods = question.method or []
     options = MaskedOptions(
-        bench=bench_options(question, rounds=1, budget="15m"),
+        bench=bench_options(question, rounds=1, budget_s=900.0),
         model=question.model,
         named=tuple(dict.fromkeys(method_policy(load_method(name)) for name in methods)),
-        batches=tuple(whole_numbers(question.batch or "1,4", "--batch", least=1, most=16)),
+        batches=batches_of(question, most=16),
         seed=question.seed,
     )
     with progress_line(question.quiet) as tell:

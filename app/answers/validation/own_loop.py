@@ -6,12 +6,11 @@ from typing import Annotated, ClassVar
 
 from app.answers.answer import Answer, Column, Row, Table
 from app.answers.progress import progress_line
-from app.answers.validation.against import Against, torch_dtype
+from app.answers.validation.against import Against, batches_of, torch_dtype
 from app.answers.validation.rows import ValidationReport
 from app.answers.validation.scored import bench_options, report_of
 from app.questions.field import inputs_of
 from app.questions.validate import ValidateQuestion
-from app.questions.values import whole_numbers
 from costmodel.configuration import DecodingConfiguration
 from hardware_profiles.errors import InputError, UnknownNameError
 from real_runs.drafters.registry import validated_names
@@ -19,7 +18,7 @@ from real_runs.validation.configurations import Configuration
 from real_runs.validation.own_loop.validate import OwnLoopOptions, validate_own_loop
 from real_runs.validation.replayed import validate_replayed
 
-_MOST_CONTEXT = 1 << 20
+_MOST_BATCH = 64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +54,7 @@ def planned_runs(question: ValidateQuestion, chosen: DecodingConfiguration | Non
     Raises:
         InputError: no configuration, or one that no loop here runs.
     """
-    batches = _batches(question)
+    batches = batches_of(question, most=_MOST_BATCH)
     if chosen is None:
         raise InputError("--dry-run needs a --config")
     return PlannedRuns(
@@ -85,14 +84,8 @@ def validate_here(question: ValidateQuestion, against: Against) -> ValidationRep
             which nothing could be scored.
     """
     dtype = torch_dtype(question.dtype)
-    contexts = whole_numbers(
-        question.context or "0,512,1024", "--context", least=0, most=_MOST_CONTEXT
-    )
-    fitted_contexts = whole_numbers(
-        question.fit_context, "--fit-context", least=1, most=_MOST_CONTEXT
-    )
-    batches = _batches(question)
-    bench = bench_options(question, rounds=4, budget="15m")
+    contexts, batches = question.context or (0, 512, 1024), batches_of(question, most=_MOST_BATCH)
+    bench = bench_options(question, rounds=4, budget_s=900.0)
     drafters = tuple(question.drafter or validated_names())
     for name in drafters:
         if name not in validated_names():
@@ -108,9 +101,9 @@ def validate_here(question: ValidateQuestion, against: Against) -> ValidationRep
         dtype=dtype,
         fidelity=against.fidelity,
         drafters=drafters,
-        contexts=tuple(contexts),
-        fitted_contexts=tuple(fitted_contexts),
-        batches=tuple(batches),
+        contexts=contexts,
+        fitted_contexts=question.fit_context,
+        batches=batches,
         per_cell=question.per_cell,
         max_new_tokens=question.new_tokens or 32,
         seed=question.seed,
@@ -126,12 +119,8 @@ def validate_here(question: ValidateQuestion, against: Against) -> ValidationRep
         dtype=dtype,
         drafter=drafters,
         context=contexts,
-        fit_context=fitted_contexts,
+        fit_context=question.fit_context,
         batch=batches,
         new_tokens=options.max_new_tokens,
         chosen=None if against.chosen is None else against.chosen.to_json(),
     )
-
-
-def _batches(question: ValidateQuestion) -> list[int]:
-    return whole_numbers(question.batch or "1,4", "--batch", least=1, most=64)

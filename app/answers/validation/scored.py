@@ -5,29 +5,24 @@ from typing import Any
 
 from app.answers.validation.rows import ValidationReport, errors_by_group, errors_of, report_inputs
 from app.questions.validate import ValidateQuestion
-from app.questions.values import seconds
 from real_runs.validation.score import Validation, breakdown
 from real_runs.validation.subject import BenchOptions
 
 
 def bench_options(
-    question: ValidateQuestion, *, rounds: int, budget: str | None = None
+    question: ValidateQuestion, *, rounds: int, budget_s: float = math.inf
 ) -> BenchOptions:
     """Where runs are kept, how many there are, and how long they may take.
 
     Args:
         question: what was stated.
         rounds: where none are stated.
-        budget: where none is stated; None: there is no end.
-
-    Raises:
-        InputError: a budget that is no duration.
+        budget_s: where none is stated.
     """
-    stated = budget and (question.budget or budget)
     return BenchOptions(
         out=question.out,
         rounds=question.rounds or rounds,
-        budget_s=seconds(stated, "--budget") if stated else math.inf,
+        budget_s=question.budget_s or budget_s,
         resume=question.resume,
         keep_disturbed=question.keep_disturbed,
     )

@@ -11,7 +11,6 @@ from app.answers.validation.scored import bench_options, report_of
 from app.exporters.registry import export
 from app.exporters.transformers import TARGET_FILE
 from app.questions.validate import ValidateQuestion
-from app.questions.values import whole_numbers
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from real_runs.validation.engines.validate import TransformersOptions, validate_transformers
 
@@ -22,7 +21,7 @@ def validate_exported(question: ValidateQuestion, against: Against) -> Validatio
     Raises:
         InputError: a model that Transformers' Llama does not run, or options that do not fit.
     """
-    draft_tokens = max(whole_numbers(question.draft_tokens, "--draft-tokens", least=1, most=64))
+    draft_tokens = max(question.draft_tokens)
     dtype = torch_dtype(question.dtype)
     chosen = DecodingConfiguration(
         deployment=DeploymentNames(model=question.shape),
@@ -31,7 +30,7 @@ def validate_exported(question: ValidateQuestion, against: Against) -> Validatio
         ngram_max=3,
     )
     options = TransformersOptions(
-        bench=bench_options(question, rounds=4, budget="15m"),
+        bench=bench_options(question, rounds=4, budget_s=900.0),
         profile=against.profile,
         config=json.loads(export(chosen, "transformers").files[TARGET_FILE]),
         model_file=question.model,

@@ -189,6 +189,7 @@ def validate_restarted(
         InputError: not reachable, a folder that holds other runs, or a server that answers nothing
             whole.
     """
+    deadline = time.monotonic() + options.bench.budget_s
     server = identify(options.address, patience=_SHORT)
     contender = _contender(options)
     plain, *drafting = [
@@ -243,7 +244,7 @@ def validate_restarted(
         predictor=lambda counted: Predictor(predict=predict),
         order=restart_order,
     )
-    return run_bench(subject, options.bench, deadline=math.inf, tell=tell)
+    return run_bench(subject, options.bench, deadline=deadline, tell=tell)
 
 
 def _predicted(
