@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from scipy.stats import qmc  # type: ignore[import-untyped]
 
@@ -112,21 +112,6 @@ class Configuration:
                 value=chosen.topology,
             )
         return cls(drafter=drafters[chosen.method], draft_tokens=draft_tokens, tree=chosen.tree)
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON values from which `from_json` makes it again."""
-        tree = None if self.tree is None else [list(self.tree.parents), list(self.tree.ranks)]
-        return {"drafter": self.drafter, "draft_tokens": self.draft_tokens, "tree": tree}
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Configuration:
-        """The configuration that `to_json` wrote."""
-        tree = values["tree"] and Tree(
-            parents=tuple(values["tree"][0]), ranks=tuple(values["tree"][1])
-        )
-        return cls(
-            drafter=values["drafter"], draft_tokens=values["draft_tokens"], tree=tree or None
-        )
 
 
 @cache

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from real_runs.servers.address import Address
 from real_runs.servers.asking import asked_together, slot_options, whole_answers
 from real_runs.servers.client import Completion
 from real_runs.servers.identify import Server, identify
-from real_runs.servers.llama_cpp.launch import RunningServer, launched
+from real_runs.servers.llama_cpp.launch import launched
 from real_runs.validation.runs import AGAIN
 from real_runs.validation.servers.configurations import DRAFT, ServerConfiguration
 from real_runs.validation.servers.probe import probes
@@ -55,23 +55,19 @@ class ServerLaunches:
     binary: Path | None = None
     cpu: int | None = None
 
-    def start(self, served: ServerConfiguration) -> AbstractContextManager[RunningServer]:
-        """A server of a configuration, as a context: `launched` with the caches' folder."""
-        caches = cache_folder(self.caches, served.chosen.max_batch or 1)
-        arguments = [*self.command(served), "--slot-save-path", str(caches)]
-        return launched(
-            arguments, folder=self.folder, binary=self.binary, threads=self.threads, cpu=self.cpu
-        )
-
-    def server(self, running: RunningServer) -> Server:
-        """What answers there."""
-        return identify(Address.parse(running.url))
-
     @contextmanager
     def launch(self, served: ServerConfiguration) -> Iterator[LaunchedServer]:
         """A server of a configuration, ready to be asked."""
-        with self.start(served) as running:
-            yield LaunchedServer(launches=self, server=self.server(running), pid=running.pid)
+        caches = cache_folder(self.caches, served.chosen.max_batch or 1)
+        with launched(
+            [*self.command(served), "--slot-save-path", str(caches)],
+            folder=self.folder,
+            binary=self.binary,
+            threads=self.threads,
+            cpu=self.cpu,
+        ) as running:
+            server = identify(Address.parse(running.url))
+            yield LaunchedServer(launches=self, server=server, pid=running.pid)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
