@@ -8,6 +8,7 @@ from app.questions.field import Field, Group, Question
 from app.questions.fields import Seed
 from app.questions.groups import ScreenOptions
 from app.questions.values import Span
+from real_runs.drafters.registry import drafter_names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,10 +44,8 @@ class RecordQuestion(ScreenOptions, Question):
         list[str] | None,
         Field(
             (
-                "prompt-lookup, early-exit, suffix-automaton, layer-skip, feature-head,"
-                " medusa-heads, draft-model, "
-                "token-recycling, lookahead, jacobi, rest, cascade, hydra, ppd, or all; repeat;"
-                " default: the first two."
+                f"{', '.join(drafter_names())}, or all; repeat; default: prompt-lookup and"
+                " early-exit."
             ),
             Group.DRAFTING,
         ),

@@ -30,12 +30,14 @@ from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.speculative import SpeculativeRun, speculate
 from real_runs.decoding.tree_speculative import speculate_tree
 from real_runs.decoding.verifiers import verifier_named
+from real_runs.drafters.drafter import LoopDrafter
+from real_runs.drafters.registry import loop_drafter
+from real_runs.drafters.target import Target
 from real_runs.models.device import checked_device, device_title
 from real_runs.models.llama import Llama
 from real_runs.models.loading.tokenizer import Tokenizer
 from real_runs.models.loading.weights import find_model, load_weights
 from real_runs.prompt_set import Prompt, PromptSet, prompt_set, read_prompts
-from real_runs.recording.drafter_registry import LoopDrafter, Target, drafter
 from real_runs.recording.log import RecordingLog
 
 RECORDER = "rooftree-decode 1"
@@ -79,7 +81,7 @@ def run_decode(
     folder.mkdir(parents=True, exist_ok=True)
     target, setup = _target(job, campaign, folder)
     made = {
-        configuration.drafter: drafter(configuration.drafter, target)
+        configuration.drafter: loop_drafter(configuration.drafter, target)
         for configuration in job.configurations
     }
     for configuration in job.configurations:

@@ -1,7 +1,7 @@
 """How do a drafter's arrays lie in a line of JSON?
 
 Compressed bytes with their type and shape: a line of numbers as text would be ten times as long.
-Leaves out which arrays there are (`drafters.recorded`).
+Leaves out which arrays there are (`real_runs.drafters.entries`).
 """
 
 from __future__ import annotations

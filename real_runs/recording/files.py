@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from real_runs.prompt_set import PromptSet
+from real_runs.recording.arrays import concatenated
+from traces.kinds.acceptance import AcceptanceTrace, Provenance
 from traces.kinds.provenance import POLICY_KEY
+from traces.replay.walk import replay_chain
+from traces.storage.acceptance_file import write_acceptance
 
 if TYPE_CHECKING:
-    from real_runs.drafters.recorded import RecordedDrafter
-    from traces.kinds.acceptance import AcceptanceTrace
+    from real_runs.drafters.drafter import RecordedDrafter
 
 SHOWN_DRAFT_TOKENS = (1, 3, 5, 8)
 _COLUMNS = (
@@ -90,8 +93,6 @@ def write_recordings(
         drafters: the drafters that watched.
         entries: the finished requests, in any order.
     """
-    from traces.storage.acceptance_file import write_acceptance
-
     for left in out.glob(f".{setup['name']}--*.parquet.*.part"):
         left.unlink()  # a run that was killed while it wrote this very file
     places = {
@@ -136,9 +137,6 @@ def _trace(
     entries: Sequence[Mapping[str, Any]],
 ) -> tuple[AcceptanceTrace, dict[str, dict[str, Any]]]:
     """The trace, its results per kind in the provenance, and those results."""
-    from real_runs.recording.arrays import concatenated
-    from traces.kinds.acceptance import AcceptanceTrace, Provenance
-
     arrays: dict[str, Any] = {
         key: concatenated([entry["arrays"][key] for entry in entries])
         for key in entries[0]["arrays"]
@@ -206,8 +204,6 @@ def results_by_kind(
 
 
 def _results(trace: AcceptanceTrace, draft_tokens: Sequence[int]) -> dict[str, Any]:
-    from traces.replay.walk import replay_chain
-
     stepping = int(np.maximum(trace.output_tokens - trace.first_step_position, 0).sum()) > 0
     results: dict[str, Any] = {
         "requests": trace.requests,

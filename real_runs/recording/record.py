@@ -1,30 +1,18 @@
 """What would these drafters have proposed while this model wrote its answers?
 
 `record` runs a model for real over a set of prompts and writes one acceptance trace per drafter and
-sampling mode. The target runs once per mode; every drafter watches the same text, but for those
-that a finished text tells nothing: they decode it themselves. Leaves out how drafters are made
-(`drafters`) and how part files and trace files are laid out (`log`, `files`).
+sampling mode. Needs no torch to be asked. Leaves out how it is done (`recorder`).
 """
 
 from __future__ import annotations
 
-import hashlib
-import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from importlib.util import find_spec
 
 from hardware_profiles.errors import InputError
-from real_runs.models.loading.weights import find_model, load_weights
-from real_runs.prompt_set import Prompt, read_prompts
-from real_runs.recording.files import RecordReport, mode_name, write_recordings
-from real_runs.recording.log import RecordingLog
+from real_runs.recording.files import RecordReport
 from real_runs.recording.options import OnProgress, RecordOptions
-from real_runs.recording.session import Session, recording_setup, require_libraries, thread_count
 
-if TYPE_CHECKING:
-    from real_runs.decoding.generate import Generation
-    from real_runs.decoding.sampling import Sampler
-    from real_runs.drafters.recorded import RecordedDrafter
+_LIBRARIES = ("torch", "transformers", "gguf", "safetensors")
 
 
 def record(options: RecordOptions, *, progress: OnProgress | None = None) -> RecordReport:
@@ -46,203 +34,22 @@ def record(options: RecordOptions, *, progress: OnProgress | None = None) -> Rec
             process works on.
     """
     require_libraries()
-    import torch
+    # loads torch
+    from real_runs.recording.recorder import record_traces
 
-    from real_runs.drafters.recorded import check_drafters
-    from real_runs.models.device import checked_device, device_title
-    from real_runs.models.llama import Llama
-    from real_runs.models.loading.tokenizer import Tokenizer
-    from real_runs.recording.drafters import make_drafters
+    return record_traces(options, progress or (lambda step: None))
 
-    check_drafters(options.drafters)
-    device = checked_device(options.device)
-    prompts = read_prompts(options.prompts)
-    if options.prompts_per_kind is not None:
-        prompts = prompts.first_of_each_kind(options.prompts_per_kind)
-    source = find_model(options.model)
-    torch.set_num_threads(thread_count(options))
-    weights = load_weights(source)
-    setup = recording_setup(options, source, prompts, layers=weights.config.layers) | {
-        "model_sha256": weights.sha256,
-        "device": device_title(device),
-    }
-    with RecordingLog(
-        options.out / f"{source.name}.part.jsonl", setup, resume=options.resume
-    ) as log:
-        session = Session(
-            options=options,
-            prompts=prompts,
-            setup=setup,
-            model=Llama(weights, device=device, dtype=getattr(torch, options.dtype)),
-            tokenizer=Tokenizer(source.path),
-            progress=progress,
+
+def require_libraries() -> None:
+    """Insist on the libraries that recording needs.
+
+    Raises:
+        InputError: naming those that are not installed.
+    """
+    missing = [name for name in _LIBRARIES if find_spec(name) is None]
+    if missing:
+        raise InputError(
+            "recording needs the extra `real` (pip install 'rooftree[real]')",
+            key="missing",
+            value=", ".join(missing),
         )
-        drafters = make_drafters(session)
-        _record_missing(session, drafters, log)
-        report = write_recordings(options.out, setup, prompts, drafters, log.finished)
-        log.remove()
-    return report
-
-
-def _record_missing(
-    session: Session, drafters: Sequence[RecordedDrafter], log: RecordingLog
-) -> None:
-    """Run every request that the log does not hold yet."""
-    prompts = session.prompts.prompts
-    jobs = [
-        (temperature, prompt) for temperature in session.options.temperatures for prompt in prompts
-    ]
-    finished = {(entry["temperature"], entry["request"]) for entry in log.finished}
-    if session.options.requests_at_once > 1 and any(
-        item.capture_layer is not None for item in drafters
-    ):
-        raise InputError("must be 1 for a drafter that looks at layers", key="requests_at_once")
-    written = _Written(session, [job for job in jobs if (job[0], job[1].id) not in finished])
-    for done, (temperature, prompt) in enumerate(jobs, start=1):
-        if (temperature, prompt.id) not in finished:
-            log.append(_recorded(session, drafters, prompt, temperature, written))
-        session.report("record", done, len(jobs), f"{mode_name(temperature)} {prompt.id}")
-
-
-class _Written:
-    """Texts of requests that are decoded together, a batch as soon as the first of it is asked
-    for.
-    """
-
-    def __init__(self, session: Session, jobs: Sequence[tuple[float, Prompt]]) -> None:
-        self._session, self._left = session, list(jobs)
-        self._texts: dict[tuple[float, str], tuple[Generation, dict[str, float]]] = {}
-
-    def text(self, temperature: float, prompt: Prompt) -> tuple[Generation, dict[str, float]]:
-        """A request's text and its share of the batch's seconds."""
-        from real_runs.decoding.batch_generate import generate_batch
-
-        options = self._session.options
-        while (temperature, prompt.id) not in self._texts:
-            jobs, self._left = (
-                self._left[: options.requests_at_once],
-                self._left[options.requests_at_once :],
-            )
-            ids = [self._session.tokenizer.chat_ids(job.text) for _, job in jobs]
-            samplers = [_sampler(options, job, at) for at, job in jobs]
-            clock = _Clock()
-            texts = generate_batch(
-                self._session.model, ids, samplers, max_new_tokens=options.max_new_tokens
-            )
-            seconds = {name: value / len(jobs) for name, value in clock.seconds("").items()}
-            self._texts |= {
-                (at, job.id): (text, seconds) for (at, job), text in zip(jobs, texts, strict=True)
-            }
-        return self._texts.pop((temperature, prompt.id))
-
-
-def _sampler(options: RecordOptions, prompt: Prompt, temperature: float) -> Sampler:
-    from real_runs.decoding.sampling import Sampler
-
-    return Sampler(
-        temperature=temperature,
-        seed=options.seed,
-        request=prompt.id,
-        positions=options.max_new_tokens,
-    )
-
-
-def _recorded(
-    session: Session,
-    drafters: Sequence[RecordedDrafter],
-    prompt: Prompt,
-    temperature: float,
-    written: _Written,
-) -> dict[str, Any]:
-    """Run one request and let every drafter watch it."""
-    options = session.options
-    ids = session.tokenizer.chat_ids(prompt.text)
-    sampler = _sampler(options, prompt, temperature)
-    capture = next(
-        (item.capture_layer for item in drafters if item.capture_layer is not None), None
-    )
-    if options.requests_at_once > 1:
-        generation, seconds = written.text(temperature, prompt)
-    else:
-        generation, seconds = _generated(session, ids, sampler, capture)
-    return {
-        "temperature": temperature,
-        "request": prompt.id,
-        "prompt_tokens": len(ids),
-        **_text_columns(generation.tokens, generation.ended),
-        **seconds,
-        **generation.seconds,
-        "drafters": {
-            item.name: _watched(item, ids, generation, sampler, options) for item in drafters
-        },
-    }
-
-
-def _generated(
-    session: Session, ids: Sequence[int], sampler: Sampler, capture: int | None
-) -> tuple[Generation, dict[str, float]]:
-    """A request's text and its seconds."""
-    from real_runs.decoding.generate import generate
-
-    options, clock = session.options, _Clock()
-    generation = generate(
-        session.model,
-        ids,
-        sampler,
-        max_new_tokens=options.max_new_tokens,
-        capture_layer=capture,
-        keep_logits=options.level >= 3,
-    )
-    return generation, clock.seconds("")
-
-
-def _watched(
-    drafter: RecordedDrafter,
-    ids: Sequence[int],
-    generation: Generation,
-    sampler: Sampler,
-    options: RecordOptions,
-) -> dict[str, Any]:
-    """What one drafter leaves of a request: its arrays, and columns that stand in place of the
-    request's.
-    """
-    from real_runs.drafters.recorded import walked_lengths
-    from real_runs.recording.arrays import encoded
-    from real_runs.recording.probabilities import target_arrays
-
-    clock = _Clock()
-    if drafter.decode is not None:
-        run = drafter.decode(ids, sampler, options.max_new_tokens)
-        columns = _text_columns(run.tokens, run.ended) | clock.seconds("")
-        return {
-            "arrays": {key: encoded(value) for key, value in walked_lengths(run).items()},
-            "columns": columns,
-        }
-    arrays = dict(drafter.observe(ids, generation))
-    counts = dict(drafter.count(ids, generation)) if drafter.count else {}
-    columns = clock.seconds("observe_") | counts
-    if "draft_ids" in arrays:
-        arrays |= target_arrays(generation, arrays["draft_ids"], sampler.temperature)
-    return {"arrays": {key: encoded(value) for key, value in arrays.items()}, "columns": columns}
-
-
-def _text_columns(tokens: Sequence[int], ended: str) -> dict[str, Any]:
-    from real_runs.decoding.stopping import looped_tokens
-
-    return {
-        "tokens": len(tokens),
-        "output_sha256": hashlib.sha256(" ".join(map(str, tokens)).encode()).hexdigest(),
-        "ended": ended,
-        "looped_tokens": looped_tokens(tokens) if ended == "loop" else 0,
-    }
-
-
-class _Clock:
-    """Wall and CPU seconds since it was made."""
-
-    def __init__(self) -> None:
-        self._wall, self._cpu = time.perf_counter(), time.process_time()
-
-    def seconds(self, prefix: str) -> dict[str, float]:
-        wall, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
-        return {f"{prefix}wall_s": wall, f"{prefix}cpu_s": cpu}

@@ -2,7 +2,7 @@
 
 Requests are sent together and timed where their tokens arrive. Decoding counts from the moment at
 which all of them decode, so that prompts are in no number of it. Leaves out starting servers
-(`rounds`).
+(`real_runs.validation.servers`).
 """
 
 from __future__ import annotations

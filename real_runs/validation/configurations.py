@@ -8,12 +8,16 @@ at (`cells`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from functools import cache
+from typing import Protocol, TypeVar
+
+from scipy.stats import qmc  # type: ignore[import-untyped]
 
 from costmodel.configuration import DecodingConfiguration
 from hardware_profiles.errors import InputError
+from real_runs.drafters.registry import load_drafter, validated_names
 from real_runs.drafters.token_recycling import default_tree
 from traces.kinds.tree import Tree, chain_tree
 
@@ -25,13 +29,6 @@ TREE_NODES = (5, 9, 17)
 RECYCLING_NODES = (17,)
 FITTED_RECYCLING_NODES = (9,)
 TREE_LEVELS = 6
-_HOST = ("prompt-lookup", "suffix-automaton")
-DRAFTERS_OF_METHODS = {
-    "n-gram": "prompt-lookup",
-    "early-exit": "early-exit",
-    "layer-skip": "layer-skip",
-}
-SINGLE_ONLY = ("layer-skip", "token-recycling")  # drafters that serve one request at a time
 
 
 class NamedConfiguration(Protocol):
@@ -104,8 +101,9 @@ class Configuration:
         """
         if not (draft_tokens := chosen.draft_tokens_at(batch)):
             return cls()
-        if chosen.method not in DRAFTERS_OF_METHODS:
-            rule = f"loops here run {', '.join(DRAFTERS_OF_METHODS)}"
+        drafters = drafters_of_methods()
+        if chosen.method not in drafters:
+            rule = f"loops here run {', '.join(drafters)}"
             raise InputError(rule, key="method", value=chosen.method)
         if chosen.topology not in ("chain", "tree") or chosen.stop.rule != "length":
             raise InputError(
@@ -113,24 +111,19 @@ class Configuration:
                 key="shape",
                 value=chosen.topology,
             )
-        return cls(
-            drafter=DRAFTERS_OF_METHODS[chosen.method], draft_tokens=draft_tokens, tree=chosen.tree
-        )
+        return cls(drafter=drafters[chosen.method], draft_tokens=draft_tokens, tree=chosen.tree)
 
-    def to_json(self) -> dict[str, Any]:
-        """JSON values from which `from_json` makes it again."""
-        tree = None if self.tree is None else [list(self.tree.parents), list(self.tree.ranks)]
-        return {"drafter": self.drafter, "draft_tokens": self.draft_tokens, "tree": tree}
 
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Configuration:
-        """The configuration that `to_json` wrote."""
-        tree = values["tree"] and Tree(
-            parents=tuple(values["tree"][0]), ranks=tuple(values["tree"][1])
-        )
-        return cls(
-            drafter=values["drafter"], draft_tokens=values["draft_tokens"], tree=tree or None
-        )
+@cache
+def drafters_of_methods() -> Mapping[str, str]:
+    """Method to the drafter that runs it here, of those that draft any chain or tree; of several
+    the first.
+    """
+    drafters: dict[str, str] = {}
+    for name in validated_names():
+        if load_drafter(name).any_shape:
+            drafters.setdefault(load_drafter(name).method, name)
+    return drafters
 
 
 def chain(drafter: str, draft_tokens: int) -> Configuration:
@@ -162,12 +155,15 @@ def candidates(
     """
     offered = []
     for name in drafters:
-        if batch > 1 and name in SINGLE_ONLY:
+        if batch > 1 and not load_drafter(name).serves_batches:
             continue
-        if name == "token-recycling":
+        if not load_drafter(name).any_shape:
             offered += [recycling(nodes) for nodes in recorded_nodes]
             continue
-        offered += [chain(name, k) for k in (*CHAINS, *((12,) if name in _HOST else ()))]
+        offered += [
+            chain(name, k)
+            for k in (*CHAINS, *((12,) if load_drafter(name).records == "lengths" else ()))
+        ]
         if name == "early-exit":
             offered += [static_tree(name, nodes) for nodes in TREE_NODES]
     return offered
@@ -181,9 +177,9 @@ def fitted(
     """
     configurations = [Configuration()]
     for name in drafters:
-        if batch > 1 and name in SINGLE_ONLY:
+        if batch > 1 and not load_drafter(name).serves_batches:
             continue
-        if name == "token-recycling":
+        if not load_drafter(name).any_shape:
             configurations += [recycling(nodes) for nodes in recorded_nodes]
             continue
         configurations += [
@@ -206,8 +202,6 @@ def spread(pool: Sequence[Some], count: int, *, excluded: Sequence[Some], seed: 
         excluded: configurations that are measured anyway.
         seed: scrambles the points.
     """
-    from scipy.stats import qmc  # type: ignore[import-untyped]
-
     taken = {configuration.name for configuration in excluded}
     left = [configuration for configuration in pool if configuration.name not in taken]
     by_drafter: dict[str, list[Some]] = {}

@@ -8,24 +8,32 @@ Leaves out the device's own constants (`real_runs.calibration.device`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import nnls  # type: ignore[import-untyped]
 
 from costmodel.passes.forward import Deployment
+from hardware_profiles.errors import InputError
+from real_runs.validation.cells import ValidationCell
 from real_runs.validation.configurations import Configuration
 from real_runs.validation.predict import (
     COVERAGE,
     DraftLayers,
     LoopCosts,
+    Prediction,
     draft_network_s,
     loop_of,
     predicted_run,
     verify_s,
 )
 from real_runs.validation.runs import Run
+from real_runs.validation.subject import Plan, Predictor, UnscoredError, grouped
 from real_runs.validation.walk import Walk
+
+Steps = Callable[[Configuration, tuple[str, ...]], Walk]
+"""The steps that a configuration takes on prompts that run together."""
 
 # pull of a slope towards none: a tenth per doubling weighs like a log error of half a per cent
 _RIDGE = 0.05
@@ -175,8 +183,6 @@ def _positive(
     rows: Sequence[Sequence[float]], seconds: Sequence[float], scale: Sequence[float]
 ) -> Sequence[float]:
     """Coefficients >= 0 that explain seconds; every example weighs by its share of a whole run."""
-    from scipy.optimize import nnls  # type: ignore[import-untyped]
-
     weights = 1.0 / np.asarray(scale, dtype=np.float64)
     design = np.asarray(rows, dtype=np.float64) * weights[:, None]
     norms = np.maximum(np.linalg.norm(design, axis=0), 1e-300)
@@ -192,3 +198,80 @@ def as_json(costs: LoopCosts) -> Mapping[str, object]:
         "draft": {name: list(value) for name, value in costs.draft.items()},
         "spread_ratio": costs.spread_ratio,
     }
+
+
+def loop_predictor(
+    deployment: Deployment,
+    layers: DraftLayers,
+    plan: Plan[Configuration],
+    steps: Steps,
+    runs: Sequence[Run],
+    *,
+    calibrated: frozenset[tuple[int, int]] = frozenset(),
+) -> Predictor[Configuration]:
+    """What a decoding loop should take, its costs fitted to the runs of cells that are never
+    scored.
+
+    Args:
+        deployment: target, device and fidelity.
+        layers: of drafters that run a part of the target.
+        plan: what ran.
+        steps: says which steps a configuration takes.
+        runs: that count.
+        calibrated: batches and contexts at which the deployment's passes were measured: runs that
+            meet one are not scored.
+
+    Raises:
+        InputError: none of the runs is there to fit on.
+    """
+    examples = [
+        Example(
+            configuration=configuration,
+            batch=cell.batch,
+            context=cell.context,
+            run=run,
+            steps=steps(configuration, run.prompts),
+        )
+        for cell, configuration in plan.fitted
+        for run in runs
+        if (run.cell, run.configuration) == (cell.name, configuration.name)
+    ]
+    if not examples:
+        rule = "no undisturbed run to fit loop costs on; raise the budget, or quiet the machine"
+        raise InputError(rule, key="--budget")
+    costs = fit_costs(deployment, layers, examples)
+
+    def predict(
+        cell: ValidationCell, configuration: Configuration, own: Sequence[Run]
+    ) -> dict[tuple[str, ...], tuple[Sequence[Run], Prediction]]:
+        groups = grouped(cell, own)
+        check_uncalibrated(own, calibrated)
+        stated = {
+            group: predicted_run(
+                deployment,
+                layers,
+                costs,
+                configuration,
+                steps(configuration, group),
+                cell.batch,
+            )
+            for group in groups
+        }
+        return {
+            group: (groups[group], Prediction(run=run, spread_ratio=costs.spread_ratio))
+            for group, run in stated.items()
+        }
+
+    return Predictor(predict=predict, costs=as_json(costs))
+
+
+def check_uncalibrated(runs: Sequence[Run], calibrated: Set[tuple[int, int]]) -> None:
+    """Insist on runs whose passes stood in no calibration.
+
+    Raises:
+        UnscoredError: a batch and a context at which passes were measured.
+    """
+    if met := sorted({(b, c) for run in runs for b, _, c, _ in run.passes} & calibrated):
+        batch, context = met[0]
+        rule = f"its passes meet calibrated ones at batch {batch}, context {context}"
+        raise UnscoredError(rule)

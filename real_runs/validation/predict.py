@@ -19,6 +19,7 @@ from costmodel.drafters.drafter import build_drafter
 from costmodel.drafters.pass_costs import draft_pass
 from costmodel.method_library import load_method
 from costmodel.passes.forward import Deployment, pass_cost
+from costmodel.passes.measured import measured_pass
 from costmodel.passes.ops import Array
 from real_runs.validation.configurations import Configuration
 from real_runs.validation.walk import Walk
@@ -73,6 +74,24 @@ class PredictedRun:
     def decode_s(self) -> float:
         """Seconds of all steps."""
         return self.draft_s + self.verify_s + self.rest_s
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prediction:
+    """What prompts that run together should take.
+
+    Attributes:
+        run: seconds by phase, of all steps.
+        spread_ratio: half width of the 80 % interval of measured / predicted - 1.
+        ttft_s: of a request, from sending it to its first token; None where nothing is sent.
+        tpot_s: of a request per token after the first, the mean over requests; None where nothing
+            is sent.
+    """
+
+    run: PredictedRun
+    spread_ratio: float
+    ttft_s: float | None = None
+    tpot_s: float | None = None
 
 
 def loop_of(configuration: Configuration, batch: int) -> str:
@@ -131,8 +150,6 @@ def verify_s(deployment: Deployment, steps: Walk, *, tree: bool = False) -> Arra
         column.astype(np.float64) for column in (steps.requests, steps.query_tokens, steps.context)
     )
     if deployment.fidelity == "measured":
-        from costmodel.passes.measured import measured_pass
-
         cost = measured_pass(
             deployment, batch=b, query_tokens=n, context=c, mask="tree" if tree else "causal"
         )

@@ -2,7 +2,7 @@
 
 Probes the card, times kernels and passes, fits a profile, and puts chosen and other configurations
 that entered no fit beside what was predicted of them. Every stage keeps what it has; a later call
-goes on. Leaves out acceptance of a real drafter (`real_runs.validation.validate`): passes are
+goes on. Leaves out acceptance of a real drafter (`real_runs.validation.own_loop`): passes are
 timed, and a recording says what they emit.
 """
 
@@ -18,7 +18,7 @@ from real_runs.campaigns.campaign import CampaignReport, run_campaign
 from real_runs.gpu_doctor import ProbeResult, examine
 from real_runs.models.device import checked_device
 from real_runs.validation.replayed import validate_replayed
-from real_runs.validation.validate import Validation
+from real_runs.validation.score import Validation
 
 _SHIPPED = Path(__file__).resolve().parents[1] / "campaigns"
 KERNELS_S, PASSES_S, CALIBRATION_S = 540.0, 360.0, 300.0

@@ -9,9 +9,8 @@ running (`real_runs.campaigns.campaign`).
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,7 @@ from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 from hardware_profiles.profile import Device
 from real_runs.campaigns.results import read_results
-from real_runs.validation.predict import LoopCosts
-from real_runs.validation.score import Point, regrets, summary
-from real_runs.validation.validate import Validation
+from real_runs.validation.score import Point, Validation, compared, fastest_chosen, regrets, summary
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree
 from traces.library import default_traces, read_trace
@@ -102,7 +99,7 @@ def validate_replayed(
             acceptance,
         )
     ]
-    points = _chosen(points)
+    points = fastest_chosen(points)
     about: dict[str, Any] = {
         "device": results.provenance.device if results else "",
         "profile": device.name,
@@ -114,8 +111,6 @@ def validate_replayed(
         points=tuple(points),
         regrets=tuple(regrets(points)),
         summary=summary(points),
-        costs=LoopCosts(),
-        missing=0,
         left_out=(f"{met} passes at calibrated points",) if met else (),
         about=about,
     )
@@ -200,9 +195,6 @@ def _point(
             "rest_s": 0.0,
         }
 
-    measured, predicted = rates(row.median_s), rates(predicted_s)
-    rate = predicted["tokens_per_s"]
-    interval = (rate / (1.0 + spread), rate * (1.0 + spread))
     return Point(
         kind=f"{row.model}, {row.dtype}",
         context=row.context,
@@ -215,21 +207,8 @@ def _point(
         runs=row.repeats,
         disturbed=row.discarded,
         differing=0,
-        measured=measured,
-        predicted=predicted,
-        error_ratio=rate / measured["tokens_per_s"] - 1.0,
-        interval=interval,
-        covered=interval[0] <= measured["tokens_per_s"] <= interval[1],
+        **compared(rates(row.median_s), rates(predicted_s), spread_ratio=spread),
     )
-
-
-def _chosen(points: Sequence[Point]) -> list[Point]:
-    """The points, the best prediction of each batch and context marked as the choice."""
-    cells: dict[tuple[str, int, int], list[Point]] = defaultdict(list)
-    for point in points:
-        cells[point.kind, point.context, point.batch].append(point)
-    best = {id(max(here, key=lambda p: p.predicted["tokens_per_s"])) for here in cells.values()}
-    return [replace(point, chosen=id(point) in best) for point in points]
 
 
 def _tokens_per_step(trace: AcceptanceTrace, shape: _Shape) -> float | None:

@@ -39,17 +39,26 @@ def undisturbed(runs: Sequence[Run], *, on_cpu: bool = True) -> list[Run]:
     ]
 
 
-def steadied(runs: Sequence[Run], *, usual_s: float | None = None) -> list[Run]:
-    """Runs in the machine's usual state.
+def steadied(runs: Sequence[Run]) -> list[Run]:
+    """Runs in the machine's usual state, in which the probe takes its median over the runs.
 
     Args:
         runs: each with its probe; any cells and configurations.
-        usual_s: what the probe takes in that state; None: its median over the runs.
     """
     if not runs or not all(run.probe_s > 0.0 for run in runs):
         return list(runs)
-    usual = usual_s if usual_s is not None else median(run.probe_s for run in runs)
-    return [_scaled(run, usual / run.probe_s) for run in runs]
+    usual_s = median(run.probe_s for run in runs)
+    return [_scaled(run, usual_s / run.probe_s) for run in runs]
+
+
+def usual(runs: Sequence[Run], *, keep_disturbed: bool) -> list[Run]:
+    """Runs of this machine's processor that count, in its usual state, their rounds pooled.
+
+    Args:
+        runs: all of them.
+        keep_disturbed: those that other processes disturbed count as they are, too.
+    """
+    return pooled(runs if keep_disturbed else steadied(undisturbed(runs)))
 
 
 def faster_half(runs: Sequence[Run]) -> list[Run]:

@@ -9,16 +9,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from real_runs.validation.cells import ValidationCell
 from real_runs.validation.configurations import NamedConfiguration
-from real_runs.validation.predict import PredictedRun
+from real_runs.validation.predict import Prediction
 from real_runs.validation.runs import Run
+from traces.storage.parquet_files import write_parquet
+
+Groups = Mapping[tuple[str, ...], tuple[Sequence[Run], Prediction]]
+"""By prompts that ran together: the runs that count, at least one, and what was predicted."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,8 +43,9 @@ class Point:
         runs: that count, rounds and prompts together.
         disturbed: runs left out because something else held the processor.
         differing: runs whose text was another than the recorded one.
-        measured: tokens_per_s, tokens_per_step, step_s, draft_s, verify_s, rest_s.
-        predicted: the same.
+        measured: tokens_per_s, tokens_per_step, step_s, draft_s, verify_s, rest_s; where requests
+            were sent, ttft_s, tpot_s and drafted_tokens_per_step.
+        predicted: the same, but for the drafted tokens.
         error_ratio: predicted / measured tokens per second - 1.
         interval: 80 % interval of tokens per second.
         covered: whether the measured value lies within.
@@ -95,14 +102,38 @@ class ErrorSummary:
     most_regret_ratio: float | None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Validation:
+    """What a validation found.
+
+    Attributes:
+        points: predicted beside measured.
+        regrets: of the choices.
+        summary: over all points.
+        costs: what was fitted on runs that are not scored, as JSON values.
+        missing: runs that the budget left out.
+        left_out: configurations that were not scored, and runs that failed, with the reason.
+        about: provenance.
+        counted: the runs behind the points, and those that costs were fitted on.
+    """
+
+    points: tuple[Point, ...]
+    regrets: tuple[Regret, ...]
+    summary: ErrorSummary
+    costs: Mapping[str, object] = field(default_factory=dict)
+    missing: int = 0
+    left_out: tuple[str, ...] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
+    counted: tuple[Run, ...] = ()
+
+
 def score_point(
     cell: ValidationCell,
     configuration: NamedConfiguration,
-    groups: Mapping[tuple[str, ...], tuple[Sequence[Run], PredictedRun]],
+    groups: Groups,
     *,
-    spread_ratio: float,
     chosen: bool,
-    disturbed: int,
+    ran: int,
     differing: int,
 ) -> Point:
     """Predicted beside measured.
@@ -110,16 +141,14 @@ def score_point(
     Args:
         cell: where.
         configuration: what.
-        groups: by prompts that ran together, the runs that count (at least one) and what was
-            predicted.
-        spread_ratio: half width of the 80 % interval of measured / predicted - 1.
+        groups: the runs that count, and what was predicted of them.
         chosen: whether it was `optimize`'s choice.
-        disturbed: runs left out.
+        ran: runs that there are, those that do not count among them.
         differing: runs with another text than recorded.
     """
     took: dict[str, float] = defaultdict(float)
     stated: dict[str, float] = defaultdict(float)
-    for runs, predicted in groups.values():
+    for runs, prediction in groups.values():
         for name in (
             "decode_s",
             "draft_s",
@@ -130,11 +159,9 @@ def score_point(
             "request_steps",
         ):
             took[name] += median(getattr(run, name) for run in runs)
-            stated[name] += getattr(predicted, name)
-    measured, foretold = _rates(took), _rates(stated)
-    rate = foretold["tokens_per_s"]
-    interval = (rate / (1.0 + spread_ratio), rate * (1.0 + spread_ratio))
-    return Point(
+            stated[name] += getattr(prediction.run, name)
+    rounds = sum(run.rounds for runs, _ in groups.values() for run in runs)
+    point = Point(
         kind=cell.kind,
         context=cell.context,
         batch=cell.batch,
@@ -143,15 +170,53 @@ def score_point(
         topology=configuration.topology,
         draft_tokens=configuration.draft_tokens,
         chosen=chosen,
-        runs=sum(run.rounds for runs, _ in groups.values() for run in runs),
-        disturbed=disturbed,
+        runs=rounds,
+        disturbed=ran - rounds,
         differing=differing,
-        measured=measured,
-        predicted=foretold,
-        error_ratio=rate / measured["tokens_per_s"] - 1.0,
-        interval=interval,
-        covered=interval[0] <= measured["tokens_per_s"] <= interval[1],
+        **compared(
+            _rates(took),
+            _rates(stated),
+            spread_ratio=fmean(prediction.spread_ratio for _, prediction in groups.values()),
+        ),
     )
+    sent = all(prediction.ttft_s is not None for _, prediction in groups.values())
+    return _with_times(point, groups) if sent else point
+
+
+def compared(
+    measured: Mapping[str, float], predicted: Mapping[str, float], *, spread_ratio: float
+) -> dict[str, Any]:
+    """The part of a point that says how far its two sides are from each other.
+
+    Args:
+        measured: values of a point, `tokens_per_s` among them.
+        predicted: the same.
+        spread_ratio: half width of the 80 % interval of measured / predicted - 1.
+    """
+    rate, took = predicted["tokens_per_s"], measured["tokens_per_s"]
+    interval = (rate / (1.0 + spread_ratio), rate * (1.0 + spread_ratio))
+    return {
+        "measured": measured,
+        "predicted": predicted,
+        "error_ratio": rate / took - 1.0,
+        "interval": interval,
+        "covered": interval[0] <= took <= interval[1],
+    }
+
+
+def _with_times(point: Point, groups: Groups) -> Point:
+    """A point of requests that were sent: also the times that their users see."""
+    measured, predicted = dict(point.measured), dict(point.predicted)
+    for name in ("ttft_s", "tpot_s"):
+        measured[name] = fmean(
+            median(getattr(run, name) for run in runs) for runs, _ in groups.values()
+        )
+        predicted[name] = fmean(getattr(prediction, name) for _, prediction in groups.values())
+    counted = [run for runs, _ in groups.values() for run in runs]
+    measured["drafted_tokens_per_step"] = sum(run.drafted_tokens for run in counted) / max(
+        sum(run.request_steps for run in counted), 1
+    )
+    return replace(point, measured=measured, predicted=predicted)
 
 
 def _rates(total: Mapping[str, float]) -> dict[str, float]:
@@ -164,13 +229,28 @@ def _rates(total: Mapping[str, float]) -> dict[str, float]:
     }
 
 
-def regrets(points: Sequence[Point]) -> list[Regret]:
-    """Of every cell in which the choice and another configuration were measured."""
+def fastest_chosen(points: Sequence[Point]) -> list[Point]:
+    """The points, the fastest prediction of every cell marked as its choice."""
+    best = {id(max(here, key=_predicted_rate)) for here in _cells(points).values()}
+    return [replace(point, chosen=id(point) in best) for point in points]
+
+
+def _predicted_rate(point: Point) -> float:
+    return point.predicted["tokens_per_s"]
+
+
+def _cells(points: Sequence[Point]) -> dict[tuple[str, int, int], list[Point]]:
+    """Points by kind, context and batch."""
     cells: dict[tuple[str, int, int], list[Point]] = defaultdict(list)
     for point in points:
         cells[point.kind, point.context, point.batch].append(point)
+    return cells
+
+
+def regrets(points: Sequence[Point]) -> list[Regret]:
+    """Of every cell in which the choice and another configuration were measured."""
     lost = []
-    for (kind, context, batch), here in cells.items():
+    for (kind, context, batch), here in _cells(points).items():
         chosen = next((point for point in here if point.chosen), None)
         plain = next((point for point in here if not point.drafter), None)
         if chosen is None or plain is None or len(here) < 2:
@@ -192,10 +272,10 @@ def regrets(points: Sequence[Point]) -> list[Regret]:
     return lost
 
 
-def summary(points: Sequence[Point]) -> ErrorSummary:
-    """Over all points, at least one."""
+def summary(points: Sequence[Point], choices: Sequence[Regret] | None = None) -> ErrorSummary:
+    """Over all points, at least one, and over regrets; None: those of the points."""
     errors = np.array([point.error_ratio for point in points])
-    lost = [regret.regret_ratio for regret in regrets(points)]
+    lost = [regret.regret_ratio for regret in (regrets(points) if choices is None else choices)]
     widths = [point.interval[1] / point.predicted["tokens_per_s"] - 1.0 for point in points]
 
     def off(name: str) -> float:
@@ -235,10 +315,6 @@ def breakdown(points: Sequence[Point]) -> dict[str, dict[str, ErrorSummary]]:
 
 def write_points(points: Sequence[Point], path: Path) -> None:
     """Write points as Parquet, one row each, whole or not at all."""
-    import pyarrow as pa
-
-    from traces.storage.parquet_files import write_parquet
-
     rows = []
     for point in points:
         values = asdict(point)

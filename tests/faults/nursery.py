@@ -33,7 +33,7 @@ def main():
         import real_runs.campaigns.recording_job
         import real_runs.models.loading.tokenizer
         import real_runs.recording.record
-        import real_runs.validation.validate  # noqa: F401
+        import real_runs.validation.own_loop.validate  # noqa: F401
 
         torch.set_num_threads(1)
     for line in sys.stdin:

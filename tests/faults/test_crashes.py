@@ -239,7 +239,7 @@ def test_campaign(nursery, tiny_folder, prompts, tmp_path):
 
 
 def test_validate(nursery, tiny_folder, tmp_path):
-    from tests.real_runs.validation.test_validate import PROMPTS
+    from tests.real_runs.validation.own_loop.test_validate import PROMPTS
 
     (tmp_path / "kinds.toml").write_text(PROMPTS)
     killed_and_resumed(

@@ -28,7 +28,7 @@ from hardware_profiles.errors import InputError
 from hardware_profiles.loader import device_names, load_device
 from real_runs.calibration.passes import pass_rows, predicted_passes
 from real_runs.campaigns.results import kernel_files, offer_measured_passes
-from real_runs.validation.passes_file import COLUMNS, PASSES
+from real_runs.validation.own_loop.passes_file import COLUMNS, PASSES
 from real_runs.validation.servers.configurations import DRAFT
 from real_runs.validation.servers.steps_file import STEPS, rate, read_steps
 from traces.storage.kernels import read_kernels

@@ -15,7 +15,7 @@ from costmodel.passes.forward import pass_cost
 from costmodel.passes.precision import Precision
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
-from real_runs.validation.passes_file import PASSES, keep_passes
+from real_runs.validation.own_loop.passes_file import PASSES, keep_passes
 from real_runs.validation.runs import Run
 from tests.golden.rescore import as_json, rescore
 from traces.storage.kernels import KernelProvenance, KernelRow, KernelTrace, write_kernels

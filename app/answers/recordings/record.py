@@ -11,6 +11,7 @@ from app.questions.field import inputs_of
 from app.questions.places import require_folder
 from app.questions.record import RecordQuestion
 from hardware_profiles.errors import InputError
+from real_runs.drafters.registry import drafter_names
 from real_runs.recording.files import RecordedFile
 from real_runs.recording.options import RecordOptions
 from real_runs.recording.record import record
@@ -158,7 +159,4 @@ def _recorded(file: RecordedFile) -> RecordedTrace:
 def _drafters(names: list[str] | None) -> tuple[str, ...]:
     if names != ["all"]:
         return tuple(names or ("prompt-lookup", "early-exit"))
-    # needs torch, which a recording through a server does not
-    from real_runs.drafters.recorded import DRAFTERS
-
-    return DRAFTERS
+    return drafter_names()

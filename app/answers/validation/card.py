@@ -1,7 +1,9 @@
 """`validate --quick`: a card is probed, timed, fitted, predicted and reported in one go."""
 
+from dataclasses import replace
+
 from app.answers.progress import progress_lines
-from app.answers.validation.rows import ValidationReport, report_inputs
+from app.answers.validation.rows import ValidationReport
 from app.answers.validation.scored import report_of
 from app.questions.places import require_folder
 from app.questions.validate import ValidateQuestion
@@ -24,10 +26,8 @@ def validate_card(question: ValidateQuestion) -> ValidationReport:
         resume=question.resume,
         tell=progress_lines(question.quiet),
     )
-    return report_of(
-        card.validation,
-        out=question.out,
-        inputs=report_inputs(question, device=device),
+    return replace(
+        report_of(question, card.validation, device=device),
         doctor=card.findings,
         jobs={name: report.outcomes for name, report in card.campaigns.items()},
         profile_file=card.profile.name,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from app.answers.progress import progress_line
 from app.answers.validation.against import Against, batches_of
-from app.answers.validation.rows import ValidationReport, report_inputs
-from app.answers.validation.scored import report_of
+from app.answers.validation.rows import ValidationReport
+from app.answers.validation.scored import bench_options, report_of
 from app.exporters.registry import export
 from app.questions.validate import ValidateQuestion
 from hardware_profiles.errors import InputError
@@ -17,8 +17,6 @@ from real_runs.models.loading.weights import find_model
 from real_runs.validation.servers.configurations import ServerConfiguration
 from real_runs.validation.servers.options import ServerOptions
 from real_runs.validation.servers.validate import validate_server
-
-_BUDGET_S = 2400.0
 
 
 def validate_llama_cpp(question: ValidateQuestion, against: Against) -> ValidationReport:
@@ -36,7 +34,7 @@ def validate_llama_cpp(question: ValidateQuestion, against: Against) -> Validati
         raise InputError("llama.cpp loads .gguf files", key="--model", value=str(model))
     draft = None if question.draft is None else Path(question.draft).resolve()
     options = ServerOptions(
-        out=question.out,
+        bench=bench_options(question, rounds=3, budget_s=2400.0),
         profile=against.profile,
         model=model.resolve(),
         engine="llama.cpp" if question.engine_file is None else str(question.engine_file),
@@ -48,27 +46,22 @@ def validate_llama_cpp(question: ValidateQuestion, against: Against) -> Validati
         draft=draft,
         synthetic=question.synthetic,
         max_new_tokens=question.new_tokens or 64,
-        rounds=question.rounds or 3,
-        budget_s=question.budget_s or _BUDGET_S,
         threads=question.threads,
         seed=question.seed,
-        resume=question.resume,
-        keep_disturbed=question.keep_disturbed,
     )
     with progress_line(question.quiet) as tell:
         validation = validate_server(options, command_words, tell=tell)
-    inputs = report_inputs(
+    return report_of(
         question,
+        validation,
+        bench=options.bench,
         fidelity=options.fidelity,
         model=model,
         draft=draft,
         batch=slots,
         context=contexts,
         new_tokens=options.max_new_tokens,
-        rounds=options.rounds,
-        budget_s=options.budget_s,
     )
-    return report_of(validation, out=question.out, inputs=inputs)
 
 
 def command_words(served: ServerConfiguration) -> Sequence[str]:

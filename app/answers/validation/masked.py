@@ -2,23 +2,19 @@
 their predictions.
 """
 
+from dataclasses import replace
+
 from app.answers.progress import progress_line
 from app.answers.validation.against import batches_of
-from app.answers.validation.rows import (
-    ValidationReport,
-    errors_by_group,
-    errors_of,
-    report_inputs,
-)
+from app.answers.validation.rows import ValidationReport
+from app.answers.validation.scored import bench_options, report_of
 from app.questions.places import require_folder
 from app.questions.validate import ValidateQuestion
 from costmodel.laws.refined_method import method_policy
 from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError
-from real_runs.validation.masked.validate import MaskedValidation, validate_masked
-from real_runs.validation.score import breakdown
+from real_runs.validation.masked.validate import MaskedOptions, validate_masked
 
-_BUDGET_S = 900.0
 _TAKEN = frozenset(
     {
         "method",
@@ -52,36 +48,20 @@ def validate_masked_blocks(question: ValidateQuestion) -> ValidationReport:
             raise InputError(rule, key=f"--{name.replace('_', '-')}")
     require_folder(question.out)
     methods = question.method or []
-    options = MaskedValidation(
-        out=question.out,
+    options = MaskedOptions(
+        bench=bench_options(question, rounds=1, budget_s=900.0),
         model=question.model,
         named=tuple(dict.fromkeys(method_policy(load_method(name)) for name in methods)),
         batches=batches_of(question, most=16),
-        rounds=question.rounds or 1,
-        budget_s=question.budget_s or _BUDGET_S,
         seed=question.seed,
-        resume=question.resume,
-        keep_disturbed=question.keep_disturbed,
     )
     with progress_line(question.quiet) as tell:
-        report = validate_masked(options, tell=tell)
-    return ValidationReport(
-        inputs=report_inputs(
-            question,
-            batch=options.batches,
-            rounds=options.rounds,
-            budget_s=options.budget_s,
-            named=[policy.as_json() for policy in options.named],
-        ),
-        about=report.about,
-        summary=errors_of(report.summary),
-        by=errors_by_group(breakdown(report.points)),
-        regrets=report.regrets,
-        points=report.points,
-        costs=report.costs.as_json(),
-        missing_runs=report.missing,
-        left_out=report.left_out,
-        choices=report.choices,
-        replays=report.replays,
-        out=question.out,
+        ended = validate_masked(options, tell=tell)
+    report = report_of(
+        question,
+        ended.validation,
+        bench=options.bench,
+        batch=options.batches,
+        named=[policy.as_json() for policy in options.named],
     )
+    return replace(report, choices=ended.choices, replays=ended.replays)

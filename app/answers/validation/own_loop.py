@@ -7,17 +7,17 @@ from typing import Annotated, ClassVar
 from app.answers.answer import Answer, Column, Row, Table
 from app.answers.progress import progress_line
 from app.answers.validation.against import Against, batches_of, torch_dtype
-from app.answers.validation.rows import ValidationReport, report_inputs
-from app.answers.validation.scored import report_of
+from app.answers.validation.rows import ValidationReport
+from app.answers.validation.scored import bench_options, report_of
 from app.questions.field import inputs_of
 from app.questions.validate import ValidateQuestion
 from costmodel.configuration import DecodingConfiguration
 from hardware_profiles.errors import InputError, UnknownNameError
+from real_runs.drafters.registry import validated_names
 from real_runs.validation.configurations import Configuration
+from real_runs.validation.own_loop.validate import OwnLoopOptions, validate_own_loop
 from real_runs.validation.replayed import validate_replayed
-from real_runs.validation.validate import DRAFTERS, ValidateOptions, validate
 
-_BUDGET_S = 900.0
 _MOST_BATCH = 64
 
 
@@ -73,11 +73,10 @@ def score_passes(question: ValidateQuestion, against: Against) -> ValidationRepo
     """
     assert question.replayed is not None
     validation = validate_replayed(question.replayed, profile=against.profile, trace=question.trace)
-    inputs = report_inputs(question, replayed=str(question.replayed))
-    return report_of(validation, out=question.out, inputs=inputs)
+    return report_of(question, validation, replayed=str(question.replayed))
 
 
-def validate_own_loop(question: ValidateQuestion, against: Against) -> ValidationReport:
+def validate_here(question: ValidateQuestion, against: Against) -> ValidationReport:
     """Run what `optimize` chooses, or a configuration of a file, and a spread of what it does not.
 
     Raises:
@@ -86,13 +85,13 @@ def validate_own_loop(question: ValidateQuestion, against: Against) -> Validatio
     """
     dtype = torch_dtype(question.dtype)
     contexts, batches = question.context or (0, 512, 1024), batches_of(question, most=_MOST_BATCH)
-    budget_s = question.budget_s or _BUDGET_S
-    drafters = tuple(question.drafter or DRAFTERS)
+    bench = bench_options(question, rounds=4, budget_s=900.0)
+    drafters = tuple(question.drafter or validated_names())
     for name in drafters:
-        if name not in DRAFTERS:
-            raise UnknownNameError("drafter", name, DRAFTERS, key="--drafter")
-    options = ValidateOptions(
-        out=question.out,
+        if name not in validated_names():
+            raise UnknownNameError("drafter", name, validated_names(), key="--drafter")
+    options = OwnLoopOptions(
+        bench=bench,
         profile=against.profile,
         shipped_model=question.shape,
         model_file=question.model,
@@ -107,17 +106,15 @@ def validate_own_loop(question: ValidateQuestion, against: Against) -> Validatio
         batches=batches,
         per_cell=question.per_cell,
         max_new_tokens=question.new_tokens or 32,
-        rounds=question.rounds or 4,
-        budget_s=budget_s,
         seed=question.seed,
-        resume=question.resume,
-        keep_disturbed=question.keep_disturbed,
         chosen=against.chosen,
     )
     with progress_line(question.quiet) as tell:
-        validation = validate(options, tell=tell)
-    inputs = report_inputs(
+        validation = validate_own_loop(options, tell=tell)
+    return report_of(
         question,
+        validation,
+        bench=bench,
         fidelity=options.fidelity,
         dtype=dtype,
         drafter=drafters,
@@ -125,8 +122,5 @@ def validate_own_loop(question: ValidateQuestion, against: Against) -> Validatio
         fit_context=question.fit_context,
         batch=batches,
         new_tokens=options.max_new_tokens,
-        rounds=options.rounds,
-        budget_s=budget_s,
         chosen=None if against.chosen is None else against.chosen.to_json(),
     )
-    return report_of(validation, out=question.out, inputs=inputs)

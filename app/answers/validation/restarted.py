@@ -7,8 +7,8 @@ import sys
 
 from app.answers.progress import progress_lines
 from app.answers.validation.against import Against
-from app.answers.validation.rows import ValidationReport, report_inputs
-from app.answers.validation.scored import report_of
+from app.answers.validation.rows import ValidationReport
+from app.answers.validation.scored import bench_options, report_of
 from app.exporters.registry import export, write_export
 from app.questions.validate import ValidateQuestion
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
@@ -45,7 +45,7 @@ def validate_running(question: ValidateQuestion, against: Against) -> Validation
     engine = load_engine(named or identify(address).kind).name
     source = drafter_source(drafters[0], model=question.shape, lengths=lengths)
     options = RestartOptions(
-        out=question.out,
+        bench=bench_options(question, rounds=3),
         address=address,
         question=DecodingConfiguration(
             deployment=DeploymentNames(
@@ -63,9 +63,7 @@ def validate_running(question: ValidateQuestion, against: Against) -> Validation
         users=users,
         draft_tokens=lengths,
         max_new_tokens=question.new_tokens or 128,
-        rounds=question.rounds or 3,
         prompts=question.prompts,
-        resume=question.resume,
         seed=question.seed,
     )
     tell = progress_lines(question.quiet)
@@ -84,16 +82,16 @@ def validate_running(question: ValidateQuestion, against: Against) -> Validation
         return question.wait and wait_until_back(address, pressed=_pressed, tell=tell)
 
     validation = validate_restarted(options, name_files, restarted=restarted, tell=tell)
-    inputs = report_inputs(
+    return report_of(
         question,
+        validation,
+        bench=options.bench,
         engine=engine,
         fidelity=against.fidelity,
         batch=users,
         draft_tokens=lengths,
         new_tokens=options.max_new_tokens,
-        rounds=options.rounds,
     )
-    return report_of(validation, out=question.out, inputs=inputs)
 
 
 def _pressed() -> bool:

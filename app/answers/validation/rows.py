@@ -96,6 +96,7 @@ class LostSpeed(Row):
     regret_ratio: Annotated[
         float, Column("1 - the choice's over the best's.", "regret", unit="ratio", decimals=1)
     ]
+    speedup: Annotated[float, Column("Of the choice against no speculation.", decimals=2)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -170,6 +171,7 @@ class ValidationReport(Answer):
                     "chosen_tokens_per_s",
                     "best_tokens_per_s",
                     "regret_ratio",
+                    "speedup",
                 ],
             )
         skipped = [*self.left_out, *([f"{self.missing_runs} runs"] if self.missing_runs else [])]
@@ -247,4 +249,5 @@ def _lost(regret: "Regret") -> LostSpeed:
         chosen_tokens_per_s=regret.chosen_tokens_per_s,
         best_tokens_per_s=regret.best_tokens_per_s,
         regret_ratio=regret.regret_ratio,
+        speedup=regret.chosen_tokens_per_s / regret.plain_tokens_per_s,
     )

@@ -12,9 +12,9 @@ from app.answers.validation.benchmarks import compare_benchmarks
 from app.answers.validation.card import validate_card
 from app.answers.validation.llama_cpp import validate_llama_cpp
 from app.answers.validation.masked import validate_masked_blocks
-from app.answers.validation.own_loop import planned_runs, score_passes, validate_own_loop
+from app.answers.validation.own_loop import planned_runs, score_passes, validate_here
 from app.answers.validation.restarted import validate_running
-from app.answers.validation.transformers import validate_transformers
+from app.answers.validation.transformers import validate_exported
 from app.questions.places import require_folder
 from app.questions.validate import ValidateQuestion
 from costmodel.architectures.library import load_model
@@ -59,12 +59,11 @@ def _beside(question: ValidateQuestion, against: Against) -> Answer:
     if question.engine == "llama.cpp":
         return validate_llama_cpp(question, against)
     if question.engine == "transformers":
-        return validate_transformers(question, against)
+        return validate_exported(question, against)
     if question.engine is not None:
         rule = "transformers and llama.cpp run here; others by --server or --from-bench"
         raise InputError(rule, key="--engine", value=question.engine)
-
-    return validate_own_loop(question, against)
+    return validate_here(question, against)
 
 
 def _against(question: ValidateQuestion, chosen: DecodingConfiguration | None) -> Against:

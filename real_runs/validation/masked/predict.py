@@ -16,11 +16,11 @@ from statistics import NormalDist, median
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware_profiles.errors import InputError
 from real_runs.decoding.masked.batch import counts, spans
 from real_runs.validation.masked.settings import CanvasSetting
 from real_runs.validation.predict import COVERAGE, PredictedRun
 from real_runs.validation.runs import Run
+from real_runs.validation.subject import UnscoredError
 from traces.kinds.refine_policy import RefinePolicy
 from traces.replay.confidence.agreement import lowered
 from traces.replay.confidence.anchors import Anchors
@@ -58,17 +58,17 @@ class PassCosts:
         """Seconds of forwards, and of all else.
 
         Raises:
-            InputError: a forward or a rule that was not timed.
+            UnscoredError: a forward or a rule that was not timed.
         """
         for shape in shapes:
             if shape not in self.forward_s:
-                raise InputError(
+                raise UnscoredError(
                     "was not timed: canvases, tokens computed and cached",
                     key="forward",
                     value=shape,
                 )
         if (rule, batch) not in self.rest_s:
-            raise InputError(f"was not timed at batch {batch}", key="commit", value=rule)
+            raise UnscoredError(f"was not timed at batch {batch}", key="commit", value=rule)
         forwards = sum(count * self.forward_s[shape] for shape, count in shapes.items())
         return forwards, self.rest_s[rule, batch] * sum(shapes.values())
 
@@ -143,7 +143,8 @@ def foretold(
         prompt_tokens: of every prompt.
 
     Raises:
-        InputError: anchors that cannot answer, or a forward that was not timed.
+        UnscoredError: a forward or a rule that was not timed.
+        InputError: anchors that cannot answer.
     """
     policy = setting.policy
     replay = replay_policy(states, policy, interval=False)

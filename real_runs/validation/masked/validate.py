@@ -8,15 +8,11 @@ fastest is the choice. Leaves out what is run (`settings`) and how it is predict
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from statistics import quantiles
-from typing import Any
 
 import numpy as np
 import torch
@@ -25,26 +21,17 @@ from numpy.typing import NDArray
 from hardware_profiles.errors import InputError
 from hardware_profiles.whole_file import make_folder
 from real_runs.masked.training import MaskedRecipe, masked_model
-from real_runs.models.processor import cpu_title
-from real_runs.recording.log import RecordingLog
 from real_runs.recording.masked import MaskedRecording, record_masked, trace_path
 from real_runs.recording.options import Progress
 from real_runs.training import module_sha256
+from real_runs.validation.bench import run_bench
 from real_runs.validation.cells import ValidationCell
-from real_runs.validation.masked.bench import MaskedBench
-from real_runs.validation.masked.predict import Foretold, PassCosts, fit_costs, foretold
+from real_runs.validation.masked.decoder import MaskedDecoder
+from real_runs.validation.masked.predict import Foretold
 from real_runs.validation.masked.settings import CanvasSetting, fitted_settings, scored_settings
-from real_runs.validation.rounds import pooled, probe_correlation, steadied, undisturbed
-from real_runs.validation.runs import Run, make_runs
-from real_runs.validation.score import (
-    ErrorSummary,
-    Point,
-    Regret,
-    regrets,
-    score_point,
-    summary,
-    write_points,
-)
+from real_runs.validation.masked.subject import masked_canvases
+from real_runs.validation.score import Point, Regret, Validation, regrets, summary
+from real_runs.validation.subject import BenchOptions, Plan, Tell
 from traces.kinds.refine_policy import CACHES, RefinePolicy
 from traces.replay.confidence.anchors import Anchors
 from traces.replay.confidence.anchors import pooled as pooled_anchors
@@ -53,44 +40,32 @@ from traces.storage.confidence_file import read_confidence
 FLOORS = (0.99, 0.95, 0.9, 0.8, 0.0)
 _FIT_PROMPTS = 12
 _DRAFTS = 4  # states that a forward confirms at most
-_LEAST_SHARE = 0.5  # of a cell's batches that must have run undisturbed
-_RECORDER = "rooftree-validate-masked 1"
-Plan = list[tuple[ValidationCell, list[CanvasSetting]]]
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MaskedValidation:
+class MaskedOptions:
     """What to validate.
 
     Attributes:
-        out: folder for runs and report.
+        bench: folder for runs and report, rounds, and wall time for the runs.
         model: folder of model and anchors, as `record --masked` leaves it; None: they are made in
-            `out`.
+            the folder of runs.
         named: policies that are run beside the usual ones.
         batches: canvases together.
         prompts: that settings run on; none gave an anchor.
-        rounds: times that everything is run; of every forward the median counts.
-        budget_s: wall time for the runs.
         seed: of the model.
-        resume: go on in a folder that holds runs.
-        keep_disturbed: score runs that other processes disturbed, too.
         recipe: of the model; None: the usual one with that seed.
 
     Raises:
         InputError: batches or prompts out of range.
     """
 
-    out: Path
+    bench: BenchOptions
     model: Path | None = None
     named: tuple[RefinePolicy, ...] = ()
     batches: tuple[int, ...] = (1, 4)
     prompts: int = 64
-    rounds: int = 1
-    budget_s: float = 900.0
     seed: int = 0
-    resume: bool = False
-    keep_disturbed: bool = False
     recipe: MaskedRecipe | None = None
     anchor_prompts: int = 64
 
@@ -146,23 +121,21 @@ class ReplayedSetting:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MaskedReport:
-    """What a validation found: as `Validation`, with costs of forwards, choices by floor of
-    agreement, and replays.
+class MaskedValidation:
+    """What a validation of a masked model found.
+
+    Attributes:
+        validation: points, and the regrets of the choices below.
+        choices: by floor of agreement.
+        replays: what anchors alone say.
     """
 
-    points: tuple[Point, ...]
-    regrets: tuple[Regret, ...]
-    summary: ErrorSummary
-    costs: PassCosts
+    validation: Validation
     choices: tuple[FloorChoice, ...]
     replays: tuple[ReplayedSetting, ...]
-    missing: int
-    left_out: tuple[str, ...]
-    about: Mapping[str, Any] = field(default_factory=dict)
 
 
-def validate_masked(options: MaskedValidation, *, tell: Tell = lambda text: None) -> MaskedReport:
+def validate_masked(options: MaskedOptions, *, tell: Tell = lambda text: None) -> MaskedValidation:
     """Train and record where that was not done, run everything, and score; safe to kill and to
     resume.
 
@@ -174,44 +147,49 @@ def validate_masked(options: MaskedValidation, *, tell: Tell = lambda text: None
         InputError: a folder that holds other runs, or a budget in which nothing could be scored.
     """
     torch.set_num_threads(1)
-    make_folder(options.out)
+    make_folder(options.bench.out)
     recipe = options.recipe or MaskedRecipe(seed=options.seed)
     anchors = _anchors(options, recipe, tell)
-    bench = _bench(options, recipe)
-    plan = _plan(options, list(bench.prompts))
-    setup = {
-        "recorder": _RECORDER,
-        "model_sha256": module_sha256(bench.model),
-        "dataset_sha256": recipe.corpus.sha256,
-        "device": cpu_title(),
-        "threads": 1,
-        "torch": torch.__version__,
-        "dtype": "float32",
-        "plan": {cell.name: [setting.name for setting in settings] for cell, settings in plan},
-        "prompts": list(bench.prompts),
-    }
-    with RecordingLog(options.out / "runs.part.jsonl", setup, resume=options.resume) as log:
-        missing = make_runs(
-            bench,
-            plan,
-            log,
-            rounds=options.rounds,
-            deadline=time.monotonic() + options.budget_s,
-            progress=lambda done, total, text: tell(f"{done} of {total}: {text}"),
-        )
-        runs = [Run.from_json(entry) for entry in log.finished]
-    tell("scoring")
-    report = _scored(
-        options, recipe, anchors, bench, plan, runs, missing, _about(options, recipe, setup, runs)
+    decoder = _decoder(options, recipe)
+    plan = _plan(options, list(decoder.prompts))
+    replays: dict[tuple[int, str], Foretold] = {}
+    subject = masked_canvases(
+        plan,
+        decoder,
+        anchors,
+        replays,
+        stated={
+            "prompts": options.prompts,
+            "anchor_prompts": options.anchor_prompts,
+            "seed": options.seed,
+        },
+        keep_disturbed=options.bench.keep_disturbed,
     )
-    write_points(report.points, options.out / "validation.parquet")
-    return report
+    deadline = time.monotonic() + options.bench.budget_s
+    validation = run_bench(subject, options.bench, deadline=deadline, tell=tell)
+    lost, choices = _choices(validation.points, plan, decoder, replays)
+    return MaskedValidation(
+        validation=replace(
+            validation, regrets=tuple(lost), summary=summary(validation.points, lost)
+        ),
+        choices=tuple(choices),
+        replays=tuple(
+            ReplayedSetting(
+                batch=batch,
+                configuration=name,
+                agreement=replay.agreement,
+                how=replay.how,
+                is_beyond_anchors=replay.is_beyond_anchors,
+            )
+            for (batch, name), replay in replays.items()
+        ),
+    )
 
 
-def _anchors(options: MaskedValidation, recipe: MaskedRecipe, tell: Tell) -> dict[str, Anchors]:
+def _anchors(options: MaskedOptions, recipe: MaskedRecipe, tell: Tell) -> dict[str, Anchors]:
     """Anchors by cache, recorded where they are not there."""
     recording = MaskedRecording(
-        out=options.model or options.out / "model",
+        out=options.model or options.bench.out / "model",
         recipe=recipe,
         prompts=options.anchor_prompts,
         resume=True,
@@ -235,25 +213,25 @@ def _anchors(options: MaskedValidation, recipe: MaskedRecipe, tell: Tell) -> dic
     return {cache: pooled_anchors(trace) for cache, trace in traces.items()}
 
 
-def _bench(options: MaskedValidation, recipe: MaskedRecipe) -> MaskedBench:
+def _decoder(options: MaskedOptions, recipe: MaskedRecipe) -> MaskedDecoder:
     """The model, and prompts that gave no anchor: those that are scored, then those that costs are
     fitted on.
     """
     count = options.prompts + max(*options.batches, _FIT_PROMPTS)
-    return MaskedBench(
-        model=masked_model(options.model or options.out / "model", recipe),
+    return MaskedDecoder(
+        model=masked_model(options.model or options.bench.out / "model", recipe),
         recipe=recipe,
         prompts=recipe.corpus.prompts(count, first=options.anchor_prompts),
     )
 
 
-def _plan(options: MaskedValidation, prompts: Sequence[str]) -> Plan:
+def _plan(options: MaskedOptions, prompts: Sequence[str]) -> Plan[CanvasSetting]:
     """Cells to fit on, of every batch that a scored one can shrink to; then those that are scored.
 
     A budget that ends early has timed what every prediction needs.
     """
     scored, fitted = tuple(prompts[: options.prompts]), tuple(prompts[options.prompts :])
-    plan: Plan = []
+    plan: list[tuple[ValidationCell, list[CanvasSetting]]] = []
     for batch in range(1, max(*options.batches, _DRAFTS) + 1):
         cell = ValidationCell(
             phase="fit",
@@ -266,127 +244,27 @@ def _plan(options: MaskedValidation, prompts: Sequence[str]) -> Plan:
     for batch in sorted(options.batches):
         cell = ValidationCell(phase="score", kind="names", context=0, batch=batch, prompts=scored)
         plan.append((cell, scored_settings(batch, options.named)))
-    return plan
-
-
-def _scored(
-    options: MaskedValidation,
-    recipe: MaskedRecipe,
-    anchors: Mapping[str, Anchors],
-    bench: MaskedBench,
-    plan: Plan,
-    runs: Sequence[Run],
-    missing: int,
-    about: Mapping[str, Any],
-) -> MaskedReport:
-    counted = pooled(steadied(runs if options.keep_disturbed else undisturbed(runs)))
-    rules = {
-        (cell.name, setting.name): (setting.policy.commit, cell.batch)
-        for cell, every in plan
-        for setting in every
-    }
-    fits = {cell.name for cell, _ in plan if cell.phase == "fit"}
-    if not (
-        fitted := [
-            (*rules[run.cell, run.configuration], run) for run in counted if run.cell in fits
-        ]
-    ):
-        raise InputError(
-            "no undisturbed run to fit costs on; raise it, or quiet the machine", key="--budget"
-        )
-    costs = fit_costs(fitted)
-    plain = anchors["none"].final_ids[_one_token_runs(anchors["none"])]
-    points, replays, left_out = list[Point](), dict[tuple[int, str], Foretold](), list[str]()
-    for cell, setting in (
-        (cell, setting) for cell, every in plan if cell.phase == "score" for setting in every
-    ):
-        here = [
-            run for run in counted if (run.cell, run.configuration) == (cell.name, setting.name)
-        ]
-        if len(here) < _LEAST_SHARE * len(cell.groups):
-            left_out.append(
-                f"{cell.name}: {setting.name}: {len(here)} of {len(cell.groups)} batches ran"
-                " undisturbed"
-            )
-            continue
-        states = anchors[setting.policy.cache]
-        try:
-            replay = foretold(
-                states, plain, setting, cell.batch, costs, prompt_tokens=recipe.prompt_tokens
-            )
-        except InputError as error:
-            left_out.append(f"{cell.name}: {setting.name}: {error}")
-            continue
-        replays[cell.batch, setting.name] = replay
-        ran = sum((run.cell, run.configuration) == (cell.name, setting.name) for run in runs)
-        points.append(
-            score_point(
-                cell,
-                setting,
-                {run.prompts: ([run], replay.run) for run in here},
-                spread_ratio=replay.spread_ratio(costs, len(here)),
-                chosen=False,
-                disturbed=ran - sum(run.rounds for run in here),
-                differing=0,
-            )
-        )
-    if not points:
-        raise InputError("no setting could be scored; raise it", key="--budget")
-    lost, choices = _choices(points, replays, bench, plan)
-    whole = summary(points)
-    ratios = [regret.regret_ratio for regret in lost]
-    if ratios:
-        whole = replace(
-            whole, mean_regret_ratio=float(np.mean(ratios)), most_regret_ratio=max(ratios)
-        )
-    return MaskedReport(
-        points=tuple(points),
-        regrets=tuple(lost),
-        summary=whole,
-        costs=costs,
-        choices=tuple(choices),
-        replays=tuple(
-            ReplayedSetting(
-                batch=batch,
-                configuration=name,
-                agreement=replay.agreement,
-                how=replay.how,
-                is_beyond_anchors=replay.is_beyond_anchors,
-            )
-            for (batch, name), replay in replays.items()
-        ),
-        missing=missing,
-        left_out=tuple(left_out),
-        about=about,
-    )
-
-
-def _one_token_runs(states: Anchors) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Every prompt's run of one token a pass."""
-    policy = next(candidate for candidate in states.policies if candidate.commit == "static")
-    runs = states.run_of(policy)
-    if runs is None:
-        raise InputError("holds no run of one token a pass for every prompt", key="policies")
-    return runs
+    return Plan(cells=plan, chosen={})
 
 
 def _choices(
     points: Sequence[Point],
+    plan: Plan[CanvasSetting],
+    decoder: MaskedDecoder,
     replays: Mapping[tuple[int, str], Foretold],
-    bench: MaskedBench,
-    plan: Plan,
 ) -> tuple[list[Regret], list[FloorChoice]]:
     """At every floor of predicted agreement: the setting that is predicted fastest, what it lost,
     and its agreement.
     """
     lost, choices = list[Regret](), list[FloorChoice]()
-    of_name = {setting.name: setting for _, every in plan for setting in every}
+    of_name = {setting.name: setting for _, setting in plan.scored}
 
     @cache
     def texts(cell: ValidationCell, name: str) -> NDArray[np.int32]:
-        return np.concatenate([bench.decoded(of_name[name], group).tokens for group in cell.groups])
+        settled = [decoder.decoded(of_name[name], group) for group in cell.groups]
+        return np.concatenate([batch.tokens for batch in settled])
 
-    for cell, every in plan:
+    for cell, every in plan.cells:
         here = [point for point in points if (point.kind, point.batch) == (cell.kind, cell.batch)]
         if not here:
             continue
@@ -415,27 +293,3 @@ def _choices(
                 )
             )
     return lost, choices
-
-
-def _about(
-    options: MaskedValidation, recipe: MaskedRecipe, setup: Mapping[str, Any], runs: Sequence[Run]
-) -> dict[str, Any]:
-    probes = quantiles([run.probe_s for run in runs], n=10) if len(runs) > 1 else []
-    correlation = probe_correlation(undisturbed(runs))
-    return {
-        **{key: value for key, value in setup.items() if key not in ("plan", "prompts")},
-        "model": (
-            f"masked diffusion, {recipe.layers} layers of width {recipe.width}, {recipe.steps}"
-            " steps"
-        ),
-        "profile": "forwards timed on other prompts",
-        "fidelity": "measured",
-        "rounds": options.rounds,
-        "prompts": options.prompts,
-        "anchor_prompts": options.anchor_prompts,
-        "seed": options.seed,
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "probe_deciles_s": probes,
-        "probe_correlation": None if math.isnan(correlation) else correlation,
-        "acceptance": "real; predicted passes replay anchors of other prompts",
-    }

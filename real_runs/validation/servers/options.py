@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from costmodel.passes.deployment import Fidelity
+from real_runs.validation.subject import BenchOptions
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -16,7 +17,7 @@ class ServerOptions:
     """What is validated, and how long it may take.
 
     Attributes:
-        out: folder for answers, caches of prompts, runs and the report.
+        bench: folder for answers, caches of prompts, runs and the report, rounds and wall time.
         profile: device profile, by name or TOML file.
         engine: engine that predicts: "llama.cpp", or the engine file of its calibration.
         model: GGUF file of the target, which says its shapes and formats.
@@ -28,17 +29,13 @@ class ServerOptions:
         draft: GGUF file of a draft model that was cut from the target; None: there is none.
         synthetic: measure the grid of stated acceptance, too.
         max_new_tokens: of every answer.
-        rounds: times that everything is run.
-        budget_s: wall time for all of it.
         threads: of a server.
         binary: a build of `llama-server`; None: what is installed.
         cpu: the CPU that servers stay on; None leaves it to the system.
         seed: of the spread and of draws.
-        resume: go on in a folder that holds runs.
-        keep_disturbed: score runs that other processes disturbed, too.
     """
 
-    out: Path
+    bench: BenchOptions
     profile: str
     model: Path
     engine: str = "llama.cpp"
@@ -50,11 +47,7 @@ class ServerOptions:
     draft: Path | None = None
     synthetic: bool = False
     max_new_tokens: int = 64
-    rounds: int = 3
-    budget_s: float = 2400.0
     threads: int = 1
     binary: Path | None = None
     cpu: int | None = None
     seed: int = 0
-    resume: bool = False
-    keep_disturbed: bool = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,39 +18,22 @@ from costmodel.passes.deployment import Deployment
 from costmodel.passes.forward import pass_cost
 from costmodel.passes.measured import measured_pass, passes_of
 from costmodel.passes.ops import Array
-from real_runs.validation.predict import PredictedRun
+from real_runs.validation.predict import PredictedRun, Prediction
 from real_runs.validation.servers.configurations import ServerConfiguration
 from real_runs.validation.servers.steps import Counts, MeasuredSteps, Passes
 
 _TAILS = (0.1, 0.9)  # of an 80 % interval
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PredictedGroup:
-    """What requests that begin together should take.
-
-    Attributes:
-        run: seconds by phase, of all steps.
-        ttft_s: of a request whose prompt is cached but for its last token.
-        tpot_s: of a request per token after the first, the mean over requests.
-        spread_ratio: half width of the 80 % interval of measured / predicted - 1.
-    """
-
-    run: PredictedRun
-    ttft_s: float
-    tpot_s: float
-    spread_ratio: float
-
-
 Counted = tuple[
     tuple[int, int], ...
 ]  # steps and draft tokens of every request, as a server counted them
-Predict = Callable[[ServerConfiguration, tuple[str, ...], Counted], PredictedGroup]
+Predict = Callable[[ServerConfiguration, tuple[str, ...], Counted], Prediction]
 
 
 def predicted_group(
     setting: Setting, draft_layers: int, drawn: Sequence[MeasuredSteps], *, draft_tokens: int
-) -> PredictedGroup:
+) -> Prediction:
     """Time the steps of a group.
 
     Args:
@@ -75,7 +58,7 @@ def predicted_group(
         verify_s=float(verify_s),
         rest_s=float(rest_s),
     )
-    return PredictedGroup(
+    return Prediction(
         run=run,
         ttft_s=first_token_s(
             setting, requests=len(first.ends), context=int(first.verify.context[0])

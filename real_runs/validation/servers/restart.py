@@ -9,11 +9,12 @@ decoding counts from where all of them decode. Leaves out servers that are start
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -27,22 +28,29 @@ from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.recommend import recommend
 from hardware_profiles.errors import InputError
 from real_runs.prompt_set import Prompt, read_prompts
-from real_runs.recording.log import RecordingLog
 from real_runs.servers.address import Address
-from real_runs.servers.asking import FailedRunError, asked_together
+from real_runs.servers.asking import asked_together
 from real_runs.servers.exchange import Patience, UnreachableError
 from real_runs.servers.identify import Server, identify
+from real_runs.validation.bench import run_bench
 from real_runs.validation.cells import ValidationCell
-from real_runs.validation.predict import LoopCosts, PredictedRun
+from real_runs.validation.predict import PredictedRun, Prediction
 from real_runs.validation.runs import Run
-from real_runs.validation.score import Point, regrets, score_point, summary, write_points
+from real_runs.validation.score import Groups, Validation
 from real_runs.validation.servers.configurations import ServerConfiguration
-from real_runs.validation.validate import Validation
+from real_runs.validation.subject import (
+    BenchOptions,
+    Place,
+    Plan,
+    Predictor,
+    Subject,
+    Tell,
+    grouped,
+)
 
-RECORDER = "rooftree-validate-restarted 1"
+RECORDER = "rooftree-validate-restarted 2"
 _POLL_S = 2.0
 _SHORT = Patience(connect_s=2.0, silence_s=10.0)
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,31 +58,110 @@ class RestartOptions:
     """What a server is asked, and what it should be restarted with.
 
     Attributes:
-        out: folder for runs, files to restart with and the report.
+        bench: folder for runs, files to restart with and the report; and rounds. To resume says
+            that the server has been restarted with what was named.
         address: of the server.
         question: model, device, engine and method that predict.
         source: drafter, and where its acceptance is known from.
         users: requests that decode together, ascending.
         draft_tokens: lengths to restart with; the server runs plainly at first.
         max_new_tokens: of every answer.
-        rounds: times that every number of users is measured.
         prompts: prompt file; None: the shipped set.
-        resume: go on in a folder that holds runs: the server has been restarted with what was
-            named.
         seed: of the search and of intervals.
     """
 
-    out: Path
+    bench: BenchOptions
     address: Address
     question: DecodingConfiguration
     source: Source
     users: tuple[int, ...] = (1, 4, 16)
     draft_tokens: tuple[int, ...] = (3, 5)
     max_new_tokens: int = 128
-    rounds: int = 3
     prompts: Path | None = None
-    resume: bool = False
     seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AskedServer:
+    """A running server that is asked by as many users as a group of prompts has; every run takes
+    the prompts that follow those of the run before.
+    """
+
+    server: Server
+    prompts: Iterator[Prompt]
+    users: Mapping[tuple[str, ...], int]
+    max_new_tokens: int
+
+    def warm(self, configuration: ServerConfiguration, prompts: Sequence[str]) -> None:
+        """Nothing: the server has served before."""
+
+    def probes(self) -> list[float]:
+        """None: its machine is out of reach."""
+        return []
+
+    def run(self, configuration: ServerConfiguration, prompts: Sequence[str]) -> dict[str, Any]:
+        """Ask together; JSON values of `Run`, but for its place.
+
+        Raises:
+            FailedRunError: an answer that is not whole.
+        """
+        own = itertools.islice(self.prompts, self.users[tuple(prompts)])
+        return asked_together(
+            self.server, [prompt.text for prompt in own], max_tokens=self.max_new_tokens
+        )
+
+
+@dataclass(kw_only=True, slots=True)
+class RestartedServer:
+    """A server that somebody else restarts.
+
+    Attributes:
+        options: what is asked.
+        users: requests that decode together, by prompts of a run.
+        files: what to restart with, by configuration.
+        restarted: waits until the server runs what lies there; False ends here.
+        prompts: texts to send, without an end.
+        running: name of the configuration that runs; "" before the first one, which is what the
+            server runs when it is first asked.
+    """
+
+    options: RestartOptions
+    users: Mapping[tuple[str, ...], int]
+    files: Mapping[str, str]
+    restarted: Callable[[str], bool]
+    prompts: Iterator[Prompt]
+    running: str = field(default="", init=False)
+
+    @contextmanager
+    def launch(self, configuration: ServerConfiguration) -> Iterator[AskedServer | None]:
+        """The server, once it runs a configuration; None where nobody waits for that."""
+        if self.running not in ("", configuration.name) and not self.restarted(
+            self.files[configuration.name]
+        ):
+            yield None
+            return
+        self.running = configuration.name
+        yield AskedServer(
+            server=identify(self.options.address, patience=_SHORT),
+            prompts=self.prompts,
+            users=self.users,
+            max_new_tokens=self.options.max_new_tokens,
+        )
+
+
+def restart_order(
+    plan: Plan[ServerConfiguration], rounds: int
+) -> list[list[Place[ServerConfiguration]]]:
+    """Every configuration once, with all rounds of all numbers of users."""
+    return [
+        [
+            Place(cell=cell, configuration=configuration, group=group, round=turn)
+            for turn in range(rounds)
+            for cell, _ in plan.cells
+            for group in cell.groups
+        ]
+        for configuration in plan.cells[0][1]
+    ]
 
 
 def validate_restarted(
@@ -95,70 +182,104 @@ def validate_restarted(
         tell: called with what is under way.
 
     Returns:
-        The validation of what has been measured; its points lie in `options.out` as
+        The validation of what has been measured; its points lie in the folder of runs as
         `validation.parquet`.
 
     Raises:
         InputError: not reachable, a folder that holds other runs, or a server that answers nothing
             whole.
     """
+    deadline = time.monotonic() + options.bench.budget_s
     server = identify(options.address, patience=_SHORT)
     contender = _contender(options)
-    every = [
-        ServerConfiguration(chosen=replace(contender.configuration, draft_tokens=k))
-        for k in (0, *options.draft_tokens)
+    plain, *drafting = [
+        ServerConfiguration(chosen=replace(contender.configuration, draft_tokens=draft_tokens))
+        for draft_tokens in (0, *options.draft_tokens)
     ]
-    options.out.mkdir(parents=True, exist_ok=True)
-    files = {
-        served.name: name_files(served) for served in every[1:]
-    }  # says now, not after the runs, what cannot be written
-    prompts = read_prompts(options.prompts).prompts
-    setup = {
-        "recorder": RECORDER,
-        "model": server.model,
-        "kind": server.kind,
-        "users": list(options.users),
-        "configurations": [configuration.name for configuration in every],
-        "max_new_tokens": options.max_new_tokens,
-    }
-    left_out = list[str]()
-    with RecordingLog(options.out / "runs.part.jsonl", setup, resume=options.resume) as log:
-        pending = [
-            configuration
-            for configuration in every
-            if not _is_measured(log, configuration, options)
-        ]
-        for place, served in enumerate(pending):  # the first of a call is what the server runs
-            if place and not restarted(files[served.name]):
-                break
-            server = identify(options.address, patience=_SHORT)
-            left_out += _measure(server, served, prompts, options, log, tell)
-        entries = list(log.finished)
-    points = [
-        _point(contender, served, users, own)
-        for served in every
-        for users in options.users
-        if (
-            own := [
-                entry
-                for entry in entries
-                if (entry["configuration"], entry["users"]) == (served.name, users)
-            ]
+    options.bench.out.mkdir(parents=True, exist_ok=True)
+    cells = [
+        ValidationCell(
+            phase="score", kind="as sent", context=0, batch=users, prompts=(f"{users} users",)
         )
+        for users in options.users
     ]
-    if not points:
-        raise InputError("no run was whole", key=str(options.address))
-    points = _with_choices(points)
-    write_points(points, options.out / "validation.parquet")
-    missing = options.rounds * len(every) * len(options.users) - len(entries)
-    return Validation(
-        points=tuple(points),
-        regrets=tuple(regrets(points)),
-        summary=summary(points),
-        costs=LoopCosts(),
-        missing=missing,
-        left_out=tuple(left_out),
-        about=_about(options, server),
+    restarting = RestartedServer(
+        options=options,
+        users={cell.prompts: cell.batch for cell in cells},
+        # says now, not after the runs, what cannot be written
+        files={served.name: name_files(served) for served in drafting},
+        restarted=restarted,
+        prompts=itertools.cycle(read_prompts(options.prompts).prompts),
+    )
+
+    def predict(cell: ValidationCell, served: ServerConfiguration, runs: Sequence[Run]) -> Groups:
+        return {
+            group: (own, _predicted(contender, served, cell.batch, own))
+            for group, own in grouped(cell, runs).items()
+        }
+
+    names = options.question.deployment
+    subject = Subject(
+        plan=Plan(cells=[(cell, [plain, *drafting]) for cell in cells], chosen=None),
+        setup={
+            "recorder": RECORDER,
+            "model": server.model,
+            "kind": server.kind,
+            "max_new_tokens": options.max_new_tokens,
+        },
+        about={
+            "engine": names.engine,
+            "served": server.kind,
+            "model": names.model,
+            "device": names.device,
+            "threads": "",
+            "profile": Path(names.device).stem,
+            "fidelity": names.fidelity,
+            "seed": options.seed,
+            "max_new_tokens": options.max_new_tokens,
+            "acceptance": options.source.label,
+        },
+        launch=restarting.launch,
+        counted=list,  # nothing tells how disturbed they were
+        predictor=lambda counted: Predictor(predict=predict),
+        order=restart_order,
+    )
+    return run_bench(subject, options.bench, deadline=deadline, tell=tell)
+
+
+def _predicted(
+    contender: Contender, served: ServerConfiguration, users: int, runs: Sequence[Run]
+) -> Prediction:
+    """What requests as long as the server counted should take."""
+    setting = contender.setting
+    prompt = fmean(run.prompt_tokens for run in runs)
+    tokens = median(run.tokens for run in runs)
+    acceptance = next(
+        candidate
+        for candidate in contender.candidates
+        if candidate.draft_tokens == served.draft_tokens
+    )
+    estimated = estimate(setting, acceptance, batch=users, context=prompt + tokens / users / 2.0)
+    spread = intervals(
+        setting, estimated, batch=users, generator=np.random.default_rng(0)
+    ).tokens_per_s
+    steps = tokens / users / acceptance.tokens_per_step
+    draft_s, verify_s, step_s = (
+        float(seconds)
+        for seconds in (estimated.step.draft_s, estimated.step.verify_s, estimated.step_s)
+    )
+    return Prediction(
+        run=PredictedRun(
+            tokens=round(tokens),
+            steps=steps,
+            request_steps=steps * users,
+            draft_s=steps * draft_s,
+            verify_s=steps * verify_s,
+            rest_s=steps * (step_s - draft_s - verify_s),
+        ),
+        spread_ratio=math.sqrt(float(spread[1].item()) / float(spread[0].item())) - 1.0,
+        ttft_s=float(prefill_s(setting, prompt_tokens=prompt, batch=users)),
+        tpot_s=step_s / acceptance.tokens_per_step,
     )
 
 
@@ -195,138 +316,3 @@ def _contender(options: RestartOptions) -> Contender:
         seed=options.seed,
     )
     return recommendation.contenders[0]
-
-
-def _is_measured(log: RecordingLog, served: ServerConfiguration, options: RestartOptions) -> bool:
-    return all(_has(log, served, users, options.rounds) for users in options.users)
-
-
-def _has(log: RecordingLog, served: ServerConfiguration, users: int, rounds: int) -> bool:
-    own = [
-        entry
-        for entry in log.finished
-        if (entry["configuration"], entry["users"]) == (served.name, users)
-    ]
-    return len(own) >= rounds
-
-
-def _measure(
-    server: Server,
-    served: ServerConfiguration,
-    prompts: Sequence[Prompt],
-    options: RestartOptions,
-    log: RecordingLog,
-    tell: Tell,
-) -> list[str]:
-    """All rounds of one configuration; what failed, in words."""
-    failed = list[str]()
-    for turn in range(options.rounds):
-        for users in options.users:
-            if _has(log, served, users, turn + 1):
-                continue
-            tell(f"{served.name}: {users} users, round {turn + 1} of {options.rounds}")
-            own = [prompts[(turn * users + place) % len(prompts)] for place in range(users)]
-            try:
-                made = asked_together(
-                    server, [prompt.text for prompt in own], max_tokens=options.max_new_tokens
-                )
-            except FailedRunError as error:
-                failed.append(f"{served.name}: {users} users: {error}")
-                continue
-            place = {
-                "cell": "",
-                "configuration": served.name,
-                "prompts": ["together"],
-                "round": turn,
-            }
-            log.append({**made, **place, "probe_s": 0.0, "users": users})
-    return failed
-
-
-def _point(
-    contender: Contender,
-    served: ServerConfiguration,
-    users: int,
-    entries: Sequence[Mapping[str, Any]],
-) -> Point:
-    """Predicted beside measured at one number of users; prompts are as long as the server
-    counted.
-    """
-    runs = [
-        Run.from_json({key: value for key, value in entry.items() if key != "users"})
-        for entry in entries
-    ]
-    prompt = fmean(run.prompt_tokens for run in runs)
-    tokens = median(run.tokens for run in runs)
-    acceptance = next(
-        candidate
-        for candidate in contender.candidates
-        if candidate.draft_tokens == served.draft_tokens
-    )
-    estimated = estimate(
-        contender.setting, acceptance, batch=users, context=prompt + tokens / users / 2.0
-    )
-    spread = intervals(
-        contender.setting, estimated, batch=users, generator=np.random.default_rng(0)
-    ).tokens_per_s
-    steps = tokens / users / acceptance.tokens_per_step
-    draft_s, verify_s, step_s = (
-        float(seconds)
-        for seconds in (estimated.step.draft_s, estimated.step.verify_s, estimated.step_s)
-    )
-    predicted = PredictedRun(
-        tokens=round(tokens),
-        steps=steps,
-        request_steps=steps * users,
-        draft_s=steps * draft_s,
-        verify_s=steps * verify_s,
-        rest_s=steps * (step_s - draft_s - verify_s),
-    )
-    cell = ValidationCell(
-        phase="score", kind="as sent", context=0, batch=users, prompts=("together",)
-    )
-    point = score_point(
-        cell,
-        served,
-        {("together",): (runs, predicted)},
-        spread_ratio=math.sqrt(float(spread[1].item()) / float(spread[0].item())) - 1.0,
-        chosen=False,
-        disturbed=0,
-        differing=0,
-    )
-    measured = {name: median(getattr(run, name) for run in runs) for name in ("ttft_s", "tpot_s")}
-    times = {
-        "ttft_s": float(prefill_s(contender.setting, prompt_tokens=prompt, batch=users)),
-        "tpot_s": step_s / acceptance.tokens_per_step,
-    }
-    return replace(
-        point, measured={**point.measured, **measured}, predicted={**point.predicted, **times}
-    )
-
-
-def _with_choices(points: Sequence[Point]) -> list[Point]:
-    """The points, the fastest prediction at every number of users marked as the choice."""
-    best: dict[int, Point] = {}
-    for point in points:
-        fastest = best.get(point.batch)
-        if fastest is None or point.predicted["tokens_per_s"] > fastest.predicted["tokens_per_s"]:
-            best[point.batch] = point
-    return [replace(point, chosen=best[point.batch] is point) for point in points]
-
-
-def _about(options: RestartOptions, server: Server) -> dict[str, Any]:
-    names = options.question.deployment
-    return {
-        "engine": names.engine,
-        "served": server.kind,
-        "model": names.model,
-        "device": names.device,
-        "threads": "",
-        "profile": Path(names.device).stem,
-        "fidelity": names.fidelity,
-        "rounds": options.rounds,
-        "seed": options.seed,
-        "max_new_tokens": options.max_new_tokens,
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "acceptance": options.source.label,
-    }

@@ -8,15 +8,12 @@ Nothing is fitted on what is scored. Leaves out a server that somebody else runs
 
 from __future__ import annotations
 
-import math
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
-from statistics import quantiles
 from typing import Any
 
 from costmodel.answers.settings import build_setting
@@ -24,7 +21,6 @@ from costmodel.answers.steps.setting import Setting
 from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.method_library import load_method
-from hardware_profiles.errors import InputError
 from real_runs.campaigns.results import offer_measured_passes
 from real_runs.doctor import processor_name
 from real_runs.prompt_set import read_prompts
@@ -32,13 +28,13 @@ from real_runs.recording.log import RecordingLog
 from real_runs.servers.address import Address
 from real_runs.servers.llama_cpp.launch import launched
 from real_runs.servers.llama_cpp.recording import draft_trace
+from real_runs.validation.bench import run_bench
 from real_runs.validation.cells import ValidationCell
-from real_runs.validation.predict import LoopCosts
-from real_runs.validation.rounds import probe_correlation, undisturbed
-from real_runs.validation.score import Point, regrets, summary, write_points
+from real_runs.validation.predict import Prediction
+from real_runs.validation.score import Point, Validation
 from real_runs.validation.servers.choice import chosen_for
 from real_runs.validation.servers.configurations import DRAFT, ServerConfiguration, plain
-from real_runs.validation.servers.launches import Command, ServerBench, make_runs
+from real_runs.validation.servers.launches import Command, ServerLaunches
 from real_runs.validation.servers.options import ServerOptions
 from real_runs.validation.servers.plan import (
     SYNTHETIC,
@@ -47,19 +43,17 @@ from real_runs.validation.servers.plan import (
     cell_plan,
     server_cells,
 )
-from real_runs.validation.servers.predict import Counted, Predict, PredictedGroup, predicted_group
+from real_runs.validation.servers.predict import Counted, Predict, predicted_group
 from real_runs.validation.servers.recordings import KnownPrompts, record_prompts
-from real_runs.validation.servers.scored import Group, prompt_times, runs_of, scored_points
 from real_runs.validation.servers.slots import cache_folder
 from real_runs.validation.servers.steps_file import keep_steps
-from real_runs.validation.validate import Validation
+from real_runs.validation.servers.subject import Group, prompt_times, started_servers
+from real_runs.validation.subject import Plan, Subject, Tell
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.storage.acceptance_file import read_acceptance, write_acceptance
 
 RECORDER = "rooftree-validate-server 1"
 ROOM_TOKENS = 32  # of a slot behind the longest answer, for drafts that reach beyond it
-Tell = Callable[[str], None]
-Plan = list[tuple[ValidationCell, list[ServerConfiguration]]]
 
 
 def validate_server(
@@ -73,16 +67,29 @@ def validate_server(
         tell: called with what is under way.
 
     Returns:
-        The validation; its points lie in `options.out` as `validation.parquet`.
+        The validation; its points lie in the folder of runs as `validation.parquet`.
 
     Raises:
         InputError: no such profile or engine, a server that does not start or draft, a folder that
             holds other runs, or a budget in which nothing could be scored.
     """
-    deadline = time.monotonic() + options.budget_s
-    caches = options.out / "caches"
+    bench = options.bench
+    deadline = time.monotonic() + bench.budget_s
+    caches = bench.out / "caches"
     caches.mkdir(parents=True, exist_ok=True)
     offer_measured_passes()
+    subject, recorded = _prepared(options, command, caches, tell)
+    validation = run_bench(subject, bench, deadline=deadline, tell=tell)
+    _keep_steps(validation.points, subject.plan, recorded, options)
+    if not validation.missing:
+        shutil.rmtree(caches, ignore_errors=True)
+    return validation
+
+
+def _prepared(
+    options: ServerOptions, command: Command, caches: Path, tell: Tell
+) -> tuple[Subject[ServerConfiguration], KnownPrompts]:
+    """A plain server's answers recorded, and what is started chosen."""
     base = _base(options)
     _setting(plain(base), base)  # says now, not after the runs, what cannot be predicted
     wanted = Wanted(
@@ -101,7 +108,7 @@ def validate_server(
             cell,
             recorded,
             replace(base, max_batch=cell.batch),
-            options.out / "traces" / str(place),
+            options.bench.out / "traces" / str(place),
             predict,
             draft=wanted.drafts and cell.context == min(options.contexts),
             seed=options.seed,
@@ -109,57 +116,42 @@ def validate_server(
         for place, cell in enumerate(cells)
         if cell.kind != SYNTHETIC
     }
-    plan = cell_plan(cells, base, chosen, wanted)
-    bench = _bench(options, command, caches, recorded.prompts)
-    setup = _setup(options, plan)
-    began, at_first = time.monotonic(), list[int]()
-
-    def progress(done: int, total: int, text: str) -> None:
-        at_first.append(done)
-        pace = (time.monotonic() - began) / max(done - at_first[0], 1)
-        left = (
-            min(pace * (total - done), deadline - time.monotonic()) if done > at_first[0] else 0.0
-        )
-        tell(f"{done} of {total}: {text}" + (f", {left / 60:.0f} min left" if left else ""))
-
-    with RecordingLog(options.out / "runs.part.jsonl", setup, resume=options.resume) as log:
-        missing = make_runs(
-            bench, plan, log, rounds=options.rounds, deadline=deadline, progress=progress
-        )
-        entries = list(log.finished)
-    tell("scoring")
-    points, left_out = scored_points(
-        plan, entries, chosen, recorded, predict, keep_disturbed=options.keep_disturbed
+    plan = Plan(
+        cells=cell_plan(cells, base, chosen, wanted),
+        chosen={cell: served.name for cell, served in chosen.items()},
     )
-    if not points:
-        raise InputError("no configuration could be scored; raise the budget", key="--budget")
-    write_points(points, options.out / "validation.parquet")
-    _keep(points, plan, recorded, options)
-    if not missing:
-        shutil.rmtree(caches, ignore_errors=True)
-    return Validation(
-        points=tuple(points),
-        regrets=tuple(regrets(points)),
-        summary=summary(points),
-        costs=LoopCosts(),
-        missing=missing,
-        left_out=tuple(left_out),
-        about=_about(options, base, recorded, entries, plan, command),
+    subject = started_servers(
+        plan,
+        _servers(options, command, caches, recorded.prompts),
+        recorded,
+        predict,
+        setup={
+            "recorder": RECORDER,
+            "threads": options.threads,
+            "max_new_tokens": options.max_new_tokens,
+        },
+        about=_about(options, base, recorded, plan, command),
+        keep_disturbed=options.bench.keep_disturbed,
     )
+    return subject, recorded
 
 
-def _keep(
-    points: Sequence[Point], plan: Plan, recorded: KnownPrompts, options: ServerOptions
+def _keep_steps(
+    points: Sequence[Point],
+    plan: Plan[ServerConfiguration],
+    recorded: KnownPrompts,
+    options: ServerOptions,
 ) -> None:
     """The steps behind points whose acceptance was replayed, for later versions of the cost model
     to be scored on.
     """
-    made = {
+    scored = {
         (cell.kind, cell.context, cell.batch, served.name): (cell, served)
-        for cell, every in plan
-        for served in every
+        for cell, served in plan.scored
     }
-    named = [made[point.kind, point.context, point.batch, point.configuration] for point in points]
+    named = [
+        scored[point.kind, point.context, point.batch, point.configuration] for point in points
+    ]
     keep_steps(
         [
             (place, recorded.steps(served, group, seed=options.seed)[0])
@@ -167,7 +159,7 @@ def _keep(
             if not served.synthetic
             for group in cell.groups
         ],
-        options.out,
+        options.bench.out,
     )
 
 
@@ -196,12 +188,12 @@ def _setting(served: ServerConfiguration, base: DecodingConfiguration) -> Settin
     return replace(setting, overhead=setting.engine.overhead(load_method(DRAFT).drafted_by))
 
 
-def _bench(
+def _servers(
     options: ServerOptions, command: Command, caches: Path, prompts: Mapping[str, tuple[int, ...]]
-) -> ServerBench:
-    return ServerBench(
+) -> ServerLaunches:
+    return ServerLaunches(
         command=command,
-        folder=options.out / "server",
+        folder=options.bench.out / "server",
         caches=caches.resolve(),
         prompts=prompts,
         max_new_tokens=options.max_new_tokens,
@@ -230,11 +222,11 @@ def _recorded(
         "threads": options.threads,
         "draft": None if options.draft is None else options.draft.name,
     }
-    bench = _bench(options, command, caches, {})
-    with RecordingLog(options.out / "answers.part.jsonl", setup, resume=options.resume) as log:
+    servers, bench = _servers(options, command, caches, {}), options.bench
+    with RecordingLog(bench.out / "answers.part.jsonl", setup, resume=bench.resume) as log:
         tell("starting a plain server")
-        with bench.start(plain(base)) as running:
-            server = bench.server(running)
+        with servers.launch(plain(base)) as running:
+            server = running.server
             cells, ids = server_cells(server, read_prompts(options.prompts), wanted)
             recorded = record_prompts(
                 server,
@@ -265,8 +257,8 @@ def _draft_trace(
     """The draft model's own next tokens after every position of the answers to some prompts; kept
     once recorded.
     """
-    file = options.out / "traces" / "draft.parquet"
-    if options.resume and file.exists():
+    file = options.bench.out / "traces" / "draft.parquet"
+    if options.bench.resume and file.exists():
         return read_acceptance(file)
     file.parent.mkdir(parents=True, exist_ok=True)
     alone = replace(
@@ -274,7 +266,7 @@ def _draft_trace(
     )
     with launched(
         command(ServerConfiguration(chosen=alone)),
-        folder=options.out / "server",
+        folder=options.bench.out / "server",
         binary=options.binary,
         threads=options.threads,
     ) as running:
@@ -289,21 +281,12 @@ def _draft_trace(
     return trace
 
 
-def _setup(options: ServerOptions, plan: Plan) -> dict[str, Any]:
-    return {
-        "recorder": RECORDER,
-        "threads": options.threads,
-        "max_new_tokens": options.max_new_tokens,
-        "plan": {cell.name: [served.name for served in every] for cell, every in plan},
-    }
-
-
 def _predictor(
     options: ServerOptions, base: DecodingConfiguration, recorded: KnownPrompts
 ) -> Predict:
     layers = 0 if options.draft is None else load_model(str(options.draft)).layers
 
-    def predict(served: ServerConfiguration, group: Group, counted: Counted) -> PredictedGroup:
+    def predict(served: ServerConfiguration, group: Group, counted: Counted) -> Prediction:
         drawn = recorded.steps(served, group, seed=options.seed, counted=counted)
         cut = layers if served.chosen.method == DRAFT else 0
         return predicted_group(_setting(served, base), cut, drawn, draft_tokens=served.draft_tokens)
@@ -315,17 +298,10 @@ def _about(
     options: ServerOptions,
     base: DecodingConfiguration,
     recorded: KnownPrompts,
-    entries: Sequence[Mapping[str, Any]],
-    plan: Plan,
+    plan: Plan[ServerConfiguration],
     command: Command,
 ) -> dict[str, Any]:
-    runs = runs_of(entries)
-    correlation = probe_correlation(undisturbed(runs))
-    every = {
-        f"{served.chosen.max_batch} slots, {served.name}": served
-        for _, some in plan
-        for served in some
-    }
+    every = {f"{served.chosen.max_batch} slots, {served.name}": served for _, served in plan.scored}
     return {
         "engine": "llama.cpp",
         "model": load_model(str(options.model)).name,
@@ -333,12 +309,8 @@ def _about(
         "threads": options.threads,
         "profile": Path(options.profile).stem,
         "fidelity": options.fidelity,
-        "rounds": options.rounds,
         "seed": options.seed,
         "max_new_tokens": options.max_new_tokens,
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "probe_deciles_s": quantiles([run.probe_s for run in runs], n=10) if len(runs) > 1 else [],
-        "probe_correlation": None if math.isnan(correlation) else correlation,
         "acceptance": (
             "text: drafters replayed on a plain server's answers; synthetic: draws with the"
             " server's counts"

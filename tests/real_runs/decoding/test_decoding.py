@@ -14,8 +14,9 @@ from real_runs.decoding.stopping import LONGEST_SPAN, LOOP_TOKENS, StopRule, loo
 from real_runs.decoding.tree import tree_mask, tree_positions
 from real_runs.drafters.bridge_fit import fit_bridge
 from real_runs.drafters.early_exit import EarlyExit
+from real_runs.drafters.entries.early_exit import early_exit_drafter
+from real_runs.drafters.entries.prompt_lookup import prompt_lookup_drafter
 from real_runs.drafters.prompt_lookup import PromptLookup
-from real_runs.drafters.recorded import early_exit_drafter, prompt_lookup_drafter
 from tests.property_examples import examples
 from tests.real_runs.accepted_path import accepted_path
 from traces.kinds.acceptance import AcceptanceTrace

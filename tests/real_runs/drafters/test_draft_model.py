@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hardware_profiles.errors import InputError
 from real_runs.decoding.tree_speculative import by_levels
 from real_runs.drafters.draft_model import DraftModelReader, check_vocabulary, load_draft_model
+from real_runs.drafters.entries.draft_model import observed_draft_model
 from real_runs.drafters.heads.decoder_layer import embedded
 from real_runs.drafters.heads.draft_model_fit import (
     DraftStack,
@@ -23,7 +24,6 @@ from real_runs.drafters.heads.draft_model_fit import (
 )
 from real_runs.drafters.heads.head_data import HeadText
 from real_runs.drafters.heads.head_training import HeadRecipe, HeadTraining
-from real_runs.drafters.heads.observed_heads import observed_draft_model
 from real_runs.models.config import LlamaConfig, RopeScaling, from_hf
 from real_runs.models.llama import Llama
 from tests.property_examples import examples

@@ -12,7 +12,7 @@ from real_runs.drafters.bridge_fit import FitRecipe, fit_bridge, load_bridge, sa
 from real_runs.drafters.early_exit import chain_lengths, token_ranks
 from real_runs.drafters.heads.fit_data import FitData, help_topics, sampled_answers
 from real_runs.drafters.prompt_lookup import PromptLookup, lookup_lengths
-from real_runs.drafters.recorded import check_drafters
+from real_runs.drafters.registry import check_drafters
 from real_runs.models.bridge import Bridge, unit_rms
 from real_runs.models.llama import Llama
 from tests.real_runs.random_weights import random_weights

@@ -11,6 +11,7 @@ from hardware_profiles.errors import InputError
 from real_runs.decoding.generate import generate
 from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.tree_speculative import by_levels
+from real_runs.drafters.entries.feature_head import observed_feature_head
 from real_runs.drafters.expansion import ExpansionLimits
 from real_runs.drafters.heads.decoder_layer import DecoderLayer, embedded, head_logits, rotation
 from real_runs.drafters.heads.feature_head import (
@@ -25,7 +26,6 @@ from real_runs.drafters.heads.feature_head_fit import (
     level_mask,
 )
 from real_runs.drafters.heads.head_data import HeadText
-from real_runs.drafters.heads.observed_heads import observed_feature_head
 from tests.property_examples import examples
 from tests.real_runs.drafters.replayed import replayed_steps, run_beside_plain
 from traces.kinds.tree import Tree, chain_tree

@@ -9,6 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError
+from real_runs.drafters.entries.draft_model import trained_draft_model
+from real_runs.drafters.entries.feature_head import trained_feature_head
+from real_runs.drafters.entries.medusa_heads import trained_medusa_heads
 from real_runs.drafters.heads.head_data import HeadData, HeadText, write_text
 from real_runs.drafters.heads.head_store import HeadStore
 from real_runs.drafters.heads.head_training import (
@@ -197,8 +200,11 @@ def test_shop_trains_once_and_the_same_again(tiny, tmp_path):
             name="tiny",
             report=lambda what, done, total: told.append(what.split(",")[0]),
         )
-        parameters = [shop.feature_head(feature)[1], shop.medusa_heads(short, heads=2)[1]]
-        draft, drafted = shop.draft_model(short, layers=2)
+        parameters = [
+            trained_feature_head(shop, feature)[1],
+            trained_medusa_heads(shop, short, heads=2)[1],
+        ]
+        draft, drafted = trained_draft_model(shop, short, layers=2)
         return [*parameters, drafted], draft.forward([5, 6, 7], draft.new_cache(3)).logits
 
     first = made(tmp_path / "a")

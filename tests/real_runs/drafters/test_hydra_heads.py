@@ -9,10 +9,10 @@ from hypothesis import given, settings
 
 from hardware_profiles.errors import InputError
 from real_runs.decoding.tree_speculative import by_levels
+from real_runs.drafters.entries.hydra import observed_hydra_heads
 from real_runs.drafters.heads.decoder_layer import embedded
 from real_runs.drafters.heads.head_training import HeadTraining
 from real_runs.drafters.heads.hydra_heads import HydraHeads, HydraReader, fused, path_logits
-from real_runs.drafters.heads.observed_heads import observed_hydra_heads
 from real_runs.drafters.heads.state_heads_fit import fit_hydra_heads
 from tests.property_examples import examples
 from tests.real_runs.drafters.replayed import RUNS, run_and_told, tokens_per_step

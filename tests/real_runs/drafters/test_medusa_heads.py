@@ -9,9 +9,9 @@ from hypothesis import given, settings
 
 from hardware_profiles.errors import InputError
 from real_runs.decoding.tree_speculative import by_levels
+from real_runs.drafters.entries.medusa_heads import observed_medusa_heads
 from real_runs.drafters.heads.head_training import HeadTraining
 from real_runs.drafters.heads.medusa_heads import MedusaHeads, MedusaReader, read_out
-from real_runs.drafters.heads.observed_heads import observed_medusa_heads
 from real_runs.drafters.heads.state_heads_fit import fit_medusa_heads
 from tests.property_examples import examples
 from tests.real_runs.drafters.replayed import RUNS, run_and_told, tokens_per_step

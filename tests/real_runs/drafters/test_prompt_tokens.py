@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hardware_profiles.errors import InputError
 from real_runs.decoding.generate import generate
 from real_runs.decoding.sampling import Sampler
+from real_runs.drafters.entries.ppd import observed_prompt_tokens
 from real_runs.drafters.heads.decoder_layer import frozen_layers
-from real_runs.drafters.heads.observed_heads import observed_prompt_tokens
 from real_runs.drafters.heads.prompt_tokens import PromptedLlama, PromptTokens, speculate_prompted
 from real_runs.drafters.heads.prompt_tokens_fit import PromptTraining, _behind, fit_prompt_tokens
 from tests.property_examples import examples

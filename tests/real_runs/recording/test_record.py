@@ -192,7 +192,7 @@ def test_kept_requests_are_not_run_again(options, undisturbed, tmp_path, monkeyp
     def stopped(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("real_runs.recording.record.write_recordings", stopped)
+    monkeypatch.setattr("real_runs.recording.recorder.write_recordings", stopped)
     with pytest.raises(KeyboardInterrupt):
         record(replace(options, out=out))
     monkeypatch.undo()

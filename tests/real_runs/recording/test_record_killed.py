@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -165,7 +166,7 @@ def test_killed_many_times(options, tmp_path, kills):
 
 
 def _fields(options):
-    return {name: getattr(options, name) for name in options.__slots__}.items()
+    return {field.name: getattr(options, field.name) for field in fields(options)}.items()
 
 
 def test_two_recorders_do_not_share_a_part_file(options, tmp_path):

@@ -10,6 +10,7 @@ import torch
 from hardware_profiles.errors import InputError
 from real_runs.decoding.generate import generate
 from real_runs.decoding.sampling import Sampler
+from real_runs.drafters.registry import load_drafter
 from real_runs.models.llama import Llama
 from real_runs.models.loading.tokenizer import Tokenizer
 from real_runs.models.loading.weights import find_model, load_weights
@@ -149,8 +150,15 @@ def test_heads_are_kept_and_named(options, made):
         assert len(trace.provenance.extra["parameters"]["head_sha256"]) == 64
 
 
+def test_traces_hold_what_the_entries_of_their_drafters_say(made):
+    for (name, _), trace in made.items():
+        records = load_drafter(name).records
+        assert (trace.rank is not None) == (records != "lengths"), name
+        assert (trace.draft_probs is not None) == (records == "probabilities"), name
+
+
 def test_token_recycling_is_known_by_its_own_steps(options, made, target, tmp_path):
-    from real_runs.drafters.recorded import token_recycling_drafter
+    from real_runs.drafters.entries.token_recycling import token_recycling_drafter
 
     model, tokenizer = target
     trace = made["token-recycling", 1.0]

@@ -133,7 +133,8 @@ def test_what_slows_a_run_and_its_probe_alike_leaves_no_trace(seconds, slower):
         )
         for turn, ratio in zip(range(len(seconds)), slower, strict=False)
     ]
-    (one,), (other,) = (pooled(steadied(each, usual_s=0.01)) for each in (quiet, held))
+    steady = steadied([*quiet, *held])
+    (one,), (other,) = (pooled(part) for part in (steady[: len(quiet)], steady[len(quiet) :]))
     assert other.decode_s == pytest.approx(one.decode_s)
     assert [s for *_, s in other.passes] == pytest.approx([s for *_, s in one.passes])
     usual = sorted(each.probe_s for each in held)[len(held) // 2 :][:1]

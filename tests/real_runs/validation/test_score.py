@@ -1,7 +1,7 @@
 """Errors, coverage and regret are what their definitions say."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -12,9 +12,16 @@ from hypothesis import strategies as st
 
 from real_runs.validation.cells import ValidationCell
 from real_runs.validation.configurations import Configuration, chain
-from real_runs.validation.predict import PredictedRun
+from real_runs.validation.predict import PredictedRun, Prediction
 from real_runs.validation.runs import Run
-from real_runs.validation.score import breakdown, regrets, score_point, summary, write_points
+from real_runs.validation.score import (
+    breakdown,
+    fastest_chosen,
+    regrets,
+    score_point,
+    summary,
+    write_points,
+)
 
 CELL = ValidationCell(phase="score", kind="overlap", context=0, batch=1, prompts=("a", "b"))
 
@@ -38,8 +45,8 @@ def run(prompt, seconds, tokens=10, steps=5):
     )
 
 
-def predicted(seconds, tokens=10, steps=5):
-    return PredictedRun(
+def predicted(seconds, tokens=10, steps=5, spread=0.1):
+    run = PredictedRun(
         tokens=tokens,
         steps=steps,
         request_steps=steps,
@@ -47,16 +54,15 @@ def predicted(seconds, tokens=10, steps=5):
         verify_s=0.8 * seconds,
         rest_s=0.1 * seconds,
     )
+    return Prediction(run=run, spread_ratio=spread)
 
 
 def point(configuration, took, said, *, chosen=False, spread=0.1):
     groups = {
-        ("a",): ([run("a", s) for s in took], predicted(said)),
-        ("b",): ([run("b", took[0])], predicted(said)),
+        ("a",): ([run("a", s) for s in took], predicted(said, spread=spread)),
+        ("b",): ([run("b", took[0])], predicted(said, spread=spread)),
     }
-    return score_point(
-        CELL, configuration, groups, spread_ratio=spread, chosen=chosen, disturbed=0, differing=0
-    )
+    return score_point(CELL, configuration, groups, chosen=chosen, ran=len(took) + 3, differing=0)
 
 
 def test_the_median_over_rounds_counts_and_prompts_are_pooled():
@@ -64,6 +70,7 @@ def test_the_median_over_rounds_counts_and_prompts_are_pooled():
     assert found.measured["tokens_per_s"] == pytest.approx(20 / 2.2)
     assert found.predicted["tokens_per_s"] == pytest.approx(20 / 2.0)
     assert found.error_ratio == pytest.approx(0.1) and found.runs == 4
+    assert found.disturbed == 2 and "ttft_s" not in found.measured
     assert (
         found.measured["step_s"] == pytest.approx(2.2 / 10)
         and found.measured["tokens_per_step"] == 2.0
@@ -93,6 +100,14 @@ def test_regret_is_against_the_best_measured_and_never_negative():
     assert whole.configurations == 3 and whole.most_regret_ratio == 0.0
     assert whole.median_error_ratio <= whole.p90_error_ratio
     assert whole.tokens_per_step_median_error_ratio == 0.0
+
+
+def test_the_fastest_prediction_of_a_cell_is_its_choice_where_none_was_known_before():
+    points = [point(chain("early-exit", k), [1.0], said) for k, said in ((1, 2.0), (2, 1.5))]
+    elsewhere = replace(points[0], batch=4)
+    chosen = fastest_chosen([*points, elsewhere])
+    assert [each.chosen for each in chosen] == [False, True, True]
+    assert [replace(each, chosen=False) for each in chosen] == [*points, elsewhere]
 
 
 def test_points_are_json_and_parquet(tmp_path):

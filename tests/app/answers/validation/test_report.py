@@ -63,6 +63,7 @@ def test_a_person_sees_the_errors_the_regret_and_what_was_left_out(tmp_path):
         ["plain", "4", "2.0", "5.0", "-1.0%", "75"]
     ]
     assert drawn(lost).cells[0][:3] == ["overlap, as they are, batch 4", "plain", "early-exit-2"]
+    assert drawn(lost).cells[0][-1] == "1.00"
     assert drawn(left_out).cells == [["a cell: no undisturbed run"], ["2 runs"]]
     assert place == f"report in {tmp_path / 'validation.json'}"
 

@@ -8,7 +8,7 @@ pytest.importorskip("torch")
 from app.cli.door import command_of
 from app.questions.record import RecordQuestion
 from hardware_profiles.errors import InputError
-from real_runs.drafters.recorded import DRAFTERS
+from real_runs.drafters.registry import drafter_names
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_all_drafters_and_everything_else(asked, tmp_path):
         f" --draft-model {tmp_path}"
     )
     options = asked(*words.split(), *more.split())
-    assert options.drafters == DRAFTERS
+    assert options.drafters == drafter_names()
     assert (options.level, options.candidates, options.expansion_nodes, options.least_match) == (
         3,
         4,

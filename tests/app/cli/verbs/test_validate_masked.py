@@ -6,9 +6,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from real_runs.validation.masked.predict import PassCosts
-from real_runs.validation.masked.validate import MaskedReport
-from real_runs.validation.score import ErrorSummary
+from real_runs.validation.masked.validate import MaskedValidation
+from real_runs.validation.score import ErrorSummary, Validation
 from traces.kinds.refine_policy import RefinePolicy
 
 
@@ -19,27 +18,20 @@ def asked(monkeypatch):
 
     def validated(options, *, tell):
         given.append(options)
-        return MaskedReport(
-            points=(),
-            regrets=(),
-            summary=ErrorSummary(
-                configurations=3,
-                median_error_ratio=0.02,
-                p90_error_ratio=0.05,
-                step_median_error_ratio=0.02,
-                tokens_per_step_median_error_ratio=0.0,
-                bias_ratio=0.01,
-                coverage_ratio=0.8,
-                median_half_width_ratio=0.1,
-                mean_regret_ratio=None,
-                most_regret_ratio=None,
-            ),
-            costs=PassCosts(forward_s={}, rest_s={}, spread=0.0),
-            choices=(),
-            replays=(),
-            missing=0,
-            left_out=(),
+        summary = ErrorSummary(
+            configurations=3,
+            median_error_ratio=0.02,
+            p90_error_ratio=0.05,
+            step_median_error_ratio=0.02,
+            tokens_per_step_median_error_ratio=0.0,
+            bias_ratio=0.01,
+            coverage_ratio=0.8,
+            median_half_width_ratio=0.1,
+            mean_regret_ratio=None,
+            most_regret_ratio=None,
         )
+        validation = Validation(points=(), regrets=(), summary=summary)
+        return MaskedValidation(validation=validation, choices=(), replays=())
 
     monkeypatch.setattr("app.answers.validation.masked.validate_masked", validated)
     monkeypatch.setattr(
@@ -74,13 +66,9 @@ def test_options_arrive(rooftree, tmp_path, asked):
     (options,) = asked
     assert RefinePolicy(commit="threshold", at={"confidence": 0.9}, cache="dual") in options.named
     assert {policy.commit for policy in options.named} == {"threshold", "entropy"}
-    assert (options.batches, options.rounds, options.budget_s, options.seed, options.resume) == (
-        (1, 2),
-        3,
-        240,
-        5,
-        True,
-    )
+    bench = options.bench
+    assert (options.batches, options.seed) == ((1, 2), 5)
+    assert (bench.rounds, bench.budget_s, bench.resume) == (3, 240, True)
     answer = json.loads((tmp_path / "v" / "validation.json").read_text())
     assert answer["inputs"]["method"] == ["fast-dllm", "dparallel"]
     assert str(tmp_path / "v") not in json.dumps(answer)

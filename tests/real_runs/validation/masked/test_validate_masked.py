@@ -15,8 +15,9 @@ from real_runs.masked.training import MaskedRecipe  # noqa: E402
 from real_runs.validation.masked import validate as module  # noqa: E402
 from real_runs.validation.masked.predict import PassCosts, fit_costs, foretold  # noqa: E402
 from real_runs.validation.masked.settings import CanvasSetting, fitted_settings, scored_settings  # noqa: E402
-from real_runs.validation.masked.validate import MaskedValidation, validate_masked  # noqa: E402
+from real_runs.validation.masked.validate import MaskedOptions, validate_masked  # noqa: E402
 from real_runs.validation.runs import Run  # noqa: E402
+from real_runs.validation.subject import BenchOptions  # noqa: E402
 from traces.kinds.refine_policy import CACHES, RefinePolicy  # noqa: E402
 from traces.replay.confidence.anchors import pooled  # noqa: E402
 from traces.storage.confidence_file import read_confidence  # noqa: E402
@@ -33,14 +34,12 @@ PROMPT, WINDOW = SMALL.prompt_tokens, SMALL.corpus.window_tokens
 @pytest.fixture(scope="module")
 def validated(tmp_path_factory):
     out = tmp_path_factory.mktemp("masked")
-    options = MaskedValidation(
-        out=out,
+    options = MaskedOptions(
+        bench=BenchOptions(out=out, rounds=1, keep_disturbed=True),
         recipe=SMALL,
         anchor_prompts=3,
         prompts=4,
         batches=(1, 2),
-        rounds=1,
-        keep_disturbed=True,
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_FIT_PROMPTS", 4)
@@ -53,22 +52,28 @@ def validated(tmp_path_factory):
 
 def test_settings_are_scored_at_every_batch_and_the_report_is_json(validated):
     options, report = validated
-    assert [(point.batch, point.configuration) for point in report.points] == [
+    assert [(point.batch, point.configuration) for point in report.validation.points] == [
         (batch, each.name) for batch in (1, 2) for each in SETTINGS
     ]
-    assert not report.missing and not report.left_out
+    assert not report.validation.missing and not report.validation.left_out
     again = json.loads(
         json.dumps(
-            [report.costs.as_json(), report.about, [asdict(setting) for setting in report.replays]]
+            [
+                report.validation.costs,
+                report.validation.about,
+                [asdict(setting) for setting in report.replays],
+            ]
         )
     )
-    assert report.summary.configurations == len(report.points) == len(again[2])
-    assert (options.out / "validation.parquet").is_file()
+    assert (
+        report.validation.summary.configurations == len(report.validation.points) == len(again[2])
+    )
+    assert (options.bench.out / "validation.parquet").is_file()
 
 
 def test_one_token_a_pass_takes_the_same_forwards_predicted_and_live(validated):
     _, report = validated
-    for point in report.points:
+    for point in report.validation.points:
         if "static" in point.configuration:
             assert point.predicted["tokens_per_step"] == point.measured["tokens_per_step"] == 1.0
             assert point.error_ratio == pytest.approx(
@@ -77,12 +82,13 @@ def test_one_token_a_pass_takes_the_same_forwards_predicted_and_live(validated):
 
 
 def test_a_budget_that_ends_early_scores_what_was_measured(validated, tmp_path):
-    options, whole = validated
+    options, whole = validated[0], validated[1].validation
     phases = [
-        cell.phase for cell, _ in module._plan(options, list(module._bench(options, SMALL).prompts))
+        cell.phase
+        for cell, _ in module._plan(options, list(module._decoder(options, SMALL).prompts)).cells
     ]
     assert phases == ["fit"] * 4 + ["score"] * 2
-    setup, *lines = (options.out / "runs.part.jsonl").read_text().splitlines()
+    setup, *lines = (options.bench.out / "runs.part.jsonl").read_text().splitlines()
     cells = list(dict.fromkeys(json.loads(line)["cell"] for line in lines))
     for left, word in (
         (cells[:5], "0 of 2 batches ran"),
@@ -92,8 +98,9 @@ def test_a_budget_that_ends_early_scores_what_was_measured(validated, tmp_path):
         out = tmp_path / word
         out.mkdir()
         (out / "runs.part.jsonl").write_text("\n".join(kept) + "\n")
-        ended = replace(options, out=out, model=options.out / "model", budget_s=0.0, resume=True)
-        found = validate_masked(ended)
+        bench = replace(options.bench, out=out, budget_s=0.0, resume=True)
+        ended = replace(options, bench=bench, model=options.bench.out / "model")
+        found = validate_masked(ended).validation
         assert [point.configuration for point in found.points] == [
             point.configuration for point in whole.points if point.batch == 1
         ]
@@ -106,7 +113,7 @@ def test_choices_are_predicted_fastest_among_those_that_keep_to_the_floor(valida
     agreement = {(each.batch, each.configuration): each.agreement for each in report.replays}
     rate = {
         (point.batch, point.configuration): point.predicted["tokens_per_s"]
-        for point in report.points
+        for point in report.validation.points
     }
     for choice in report.choices:
         allowed = [
@@ -117,18 +124,18 @@ def test_choices_are_predicted_fastest_among_those_that_keep_to_the_floor(valida
         assert rate[choice.batch, choice.chosen] == max(rate[key] for key in allowed)
         assert len(allowed) == choice.allowed
     assert {choice.floor for choice in report.choices} == {0.99, 0.95, 0.9, 0.8, 0.0}
-    assert all(0.0 <= each.regret_ratio < 1.0 for each in report.regrets)
+    assert all(0.0 <= each.regret_ratio < 1.0 for each in report.validation.regrets)
 
 
 def test_prompts_of_anchors_costs_and_scores_are_three_parts(validated):
     options, _ = validated
     anchors = set(
-        read_confidence(options.out / "model" / "masked-names--plain.parquet").request_ids
+        read_confidence(options.bench.out / "model" / "masked-names--plain.parquet").request_ids
     )
-    bench = module._bench(options, SMALL)
+    bench = module._decoder(options, SMALL)
     plan = module._plan(options, list(bench.prompts))
     fit, score = (
-        {name for cell, _ in plan if cell.phase == phase for name in cell.prompts}
+        {name for cell, _ in plan.cells if cell.phase == phase for name in cell.prompts}
         for phase in ("fit", "score")
     )
     assert (len(anchors), len(fit), len(score)) == (3, 4, 4)
@@ -138,10 +145,12 @@ def test_prompts_of_anchors_costs_and_scores_are_three_parts(validated):
 def test_replayed_forwards_of_a_recorded_policy_are_those_of_the_live_batch(validated):
     """Anchors' own prompts, decoded live in batches: forwards by shape are what the replay says."""
     options, _ = validated
-    bench = module._bench(options, SMALL)
+    bench = module._decoder(options, SMALL)
     prompts = SMALL.corpus.prompts(3)
-    states = pooled(read_confidence(options.out / "model" / "masked-names--prefix-cache.parquet"))
-    live = module.MaskedBench(model=bench.model, recipe=SMALL, prompts=prompts)
+    states = pooled(
+        read_confidence(options.bench.out / "model" / "masked-names--prefix-cache.parquet")
+    )
+    live = module.MaskedDecoder(model=bench.model, recipe=SMALL, prompts=prompts)
     setting = CanvasSetting(
         RefinePolicy(commit="threshold", at={"confidence": 0.9}, cache="prefix")
     )
@@ -204,7 +213,7 @@ def test_what_is_refused(tmp_path):
         ({"prompts": 444}, "must be 1 to 4[0-9]{2}"),
     ):
         with pytest.raises(InputError, match=word):
-            MaskedValidation(out=tmp_path, **changes)
+            MaskedOptions(bench=BenchOptions(out=tmp_path, rounds=1), **changes)
 
 
 def test_agreement_is_with_one_token_a_pass_without_a_cache(validated):

@@ -3,13 +3,16 @@
 import contextlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from hardware_profiles.errors import InputError
 from real_runs.servers.asking import FailedRunError
+from real_runs.servers.llama_cpp.answers import Answers, ServerAnswer
 from real_runs.validation.cells import ValidationCell
 from real_runs.validation.servers.configurations import looked_up, plain
+from real_runs.validation.servers.recordings import KnownPrompts
+from real_runs.validation.servers.subject import started_servers
+from real_runs.validation.subject import Plan
 
 ASKED = DecodingConfiguration(
     deployment=DeploymentNames(model="smollm2-135m", device="cpu-generic", engine="llama.cpp"),
@@ -41,8 +44,35 @@ def values(**changes):
     } | changes
 
 
+OUTPUT = (1, 2, 3)
+RECORDED = KnownPrompts(
+    answers=Answers(
+        setup={
+            "max_new_tokens": 3,
+            "context": None,
+            "model_file": "tiny",
+            **dict.fromkeys(("dtype", "dataset", "dataset_sha256", "recorder", "build"), ""),
+            "ignore_eos": True,
+        },
+        requests=tuple(
+            ServerAnswer(
+                request=name,
+                kind="",
+                prompt=(5, 6),
+                output=OUTPUT,
+                ended="length",
+                drafted=0,
+                accepted=0,
+            )
+            for name in "abcd"
+        ),
+    ),
+    prompt_s=dict.fromkeys("abcd", 2.0),
+)
+
+
 @dataclass
-class PretendedBench:
+class PretendedServers:
     """Servers that take no time.
 
     Attributes:
@@ -57,16 +87,19 @@ class PretendedBench:
     stop_after: int | None = None
 
     @contextlib.contextmanager
-    def start(self, served):
+    def launch(self, served):
         self.started.append(served.name)
         if served.name in self.absent:
             raise InputError("did not come up", file=Path("server.log"))
-        yield SimpleNamespace(pid=0)
+        yield self
 
-    def warmed(self, running, slots):
-        return None
+    def warm(self, served, group):
+        pass
 
-    def run(self, server, pid, served, group):
+    def probes(self):
+        return [0.01]
+
+    def run(self, served, group):
         if self.stop_after is not None and len(self.ran) >= self.stop_after:
             raise KeyboardInterrupt
         if (served.name, group) in self.dies:
@@ -74,3 +107,16 @@ class PretendedBench:
             raise FailedRunError("the stream ended before the answer did")
         self.ran.append((served.name, group))
         return values()
+
+
+def subject(servers=None, predict=None, *, plan=PLAN, chosen=None, keep_disturbed=False):
+    """What a bench runs: pretended servers."""
+    return started_servers(
+        Plan(cells=plan, chosen=chosen or {}),
+        servers or PretendedServers(),
+        RECORDED,
+        predict,
+        setup={},
+        about={},
+        keep_disturbed=keep_disturbed,
+    )

@@ -3,10 +3,9 @@
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from real_runs.servers.llama_cpp.answers import Answers, ServerAnswer
 from real_runs.validation.cells import ValidationCell
-from real_runs.validation.predict import PredictedRun
+from real_runs.validation.predict import PredictedRun, Prediction
 from real_runs.validation.servers.choice import chosen_for
 from real_runs.validation.servers.configurations import plain
-from real_runs.validation.servers.predict import PredictedGroup
 from real_runs.validation.servers.recordings import KnownPrompts
 
 ASKED = DecodingConfiguration(
@@ -54,7 +53,7 @@ def timed(seconds):
         run = PredictedRun(
             tokens=90, steps=45, request_steps=90, draft_s=0.0, verify_s=seconds(served), rest_s=0.0
         )
-        return PredictedGroup(run=run, ttft_s=0.1, tpot_s=0.1, spread_ratio=0.1)
+        return Prediction(run=run, ttft_s=0.1, tpot_s=0.1, spread_ratio=0.1)
 
     return predict
 

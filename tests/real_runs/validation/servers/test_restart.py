@@ -10,6 +10,7 @@ from costmodel.optimizers.drafters.sources import rates_source
 from hardware_profiles.errors import InputError
 from real_runs.servers.address import Address
 from real_runs.validation.servers.restart import RestartOptions, validate_restarted, wait_until_back
+from real_runs.validation.subject import BenchOptions
 from tests.real_runs.servers.stub_server import serving
 
 QUESTION = DecodingConfiguration(
@@ -18,16 +19,15 @@ QUESTION = DecodingConfiguration(
 )
 
 
-def options(url, out, **changes):
+def options(url, out, *, rounds=2, resume=False, **changes):
     given = {
-        "out": out,
+        "bench": BenchOptions(out=out, rounds=rounds, resume=resume),
         "address": Address.parse(url),
         "question": QUESTION,
         "users": (1, 2),
         "draft_tokens": (3,),
         "source": rates_source("eagle-3", [0.8, 0.6, 0.4]),
         "max_new_tokens": 12,
-        "rounds": 2,
     } | changes
     return RestartOptions(**given)
 
@@ -87,7 +87,9 @@ def test_runs_that_fail_are_said_and_the_others_count(tmp_path):
             options(url, tmp_path, rounds=1), lambda served: "", restarted=lambda where: True
         )
     assert {point.configuration for point in found.points} == {"plain"}
-    assert len(found.left_out) == 2 and "out of memory" in found.left_out[0]
+    failed, unscored = found.left_out[:2], found.left_out[2:]
+    assert all("eagle-3-k3: round 0" in why and "out of memory" in why for why in failed)
+    assert len(unscored) == 2 and all("no undisturbed run" in why for why in unscored)
 
 
 def test_a_server_that_nobody_runs_is_an_error(tmp_path):

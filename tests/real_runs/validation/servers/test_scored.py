@@ -6,43 +6,25 @@ from dataclasses import replace
 import pytest
 
 from costmodel.answers.settings import build_setting
-from real_runs.servers.llama_cpp.answers import ServerAnswer
-from real_runs.validation.predict import PredictedRun
+from real_runs.validation.bench import score
+from real_runs.validation.predict import PredictedRun, Prediction
+from real_runs.validation.runs import AGAIN, FAILED, runs_of
 from real_runs.validation.score import summary
 from real_runs.validation.servers.configurations import synthetic
-from real_runs.validation.servers.launches import AGAIN, FAILED
-from real_runs.validation.servers.predict import PredictedGroup
-from real_runs.validation.servers.recordings import Answers, KnownPrompts
-from real_runs.validation.servers.scored import prompt_times, runs_of, scored_points
+from real_runs.validation.servers.subject import prompt_times
 from tests.real_runs.validation.servers.served_runs import (
     ASKED,
     LOOKUP,
+    OUTPUT,
     PLAIN,
     PLAN,
+    RECORDED,
     SINGLE,
+    subject,
     values,
 )
 
-OUTPUT = (1, 2, 3)
 DIGEST = hashlib.sha256(repr([OUTPUT]).encode()).hexdigest()
-RECORDED = KnownPrompts(
-    answers=Answers(
-        setup={"max_new_tokens": 3},
-        requests=tuple(
-            ServerAnswer(
-                request=name,
-                kind="",
-                prompt=(5, 6),
-                output=OUTPUT,
-                ended="length",
-                drafted=0,
-                accepted=0,
-            )
-            for name in "abcd"
-        ),
-    ),
-    prompt_s=dict.fromkeys("abcd", 2.0),
-)
 
 
 def entries(**changes):
@@ -60,14 +42,14 @@ def predict(served, group, counted):
     run = PredictedRun(
         tokens=10, steps=10, request_steps=10, draft_s=0.0, verify_s=rate, rest_s=0.0
     )
-    return PredictedGroup(run=run, ttft_s=0.1, tpot_s=0.1, spread_ratio=0.1)
+    return Prediction(run=run, ttft_s=0.1, tpot_s=0.1, spread_ratio=0.1)
 
 
-def scored(made, **options):
-    chosen = {cell.name: LOOKUP for cell, _ in PLAN}
-    return scored_points(
-        PLAN, made, chosen, RECORDED, predict, **{"keep_disturbed": False} | options
-    )
+def scored(made, *, keep_disturbed=False):
+    chosen = {cell.name: LOOKUP.name for cell, _ in PLAN}
+    asked = subject(predict=predict, chosen=chosen, keep_disturbed=keep_disturbed)
+    validation = score(asked, made, missing=0, rounds=1)
+    return validation.points, validation.left_out
 
 
 def test_a_run_as_predicted_has_no_error_and_lies_in_its_interval():
@@ -135,14 +117,13 @@ def test_repeats_of_drawn_acceptance_are_put_beside_predictions_of_their_own_dra
             verify_s=0.1 * steps,
             rest_s=0.0,
         )
-        return PredictedGroup(run=run, ttft_s=0.1, tpot_s=0.1, spread_ratio=0.1)
+        return Prediction(run=run, ttft_s=0.1, tpot_s=0.1, spread_ratio=0.1)
 
     cell = replace(SINGLE, prompts=("a",))
     made = [place | {"configuration": drawn.name} | slowed | {AGAIN: [lucky, unlucky]}]
     assert [run.decode_s for run in runs_of(made)] == [0.9, 0.6, 1.0]
-    (point,), left_out = scored_points(
-        [(cell, [drawn])], made, {}, RECORDED, own, keep_disturbed=False
-    )
+    ended = score(subject(predict=own, plan=[(cell, [drawn])]), made, missing=0, rounds=1)
+    (point,), left_out = ended.points, ended.left_out
     # the unlucky run took what its ten steps should take; the lucky one was a fifth slower than its
     # five should be
     assert not left_out and point.error_ratio == pytest.approx(0.0) and point.runs == 3

@@ -1,8 +1,6 @@
 """Timed loops write what untimed loops write, the prompt is read once, and phases fit into the
 whole."""
 
-import time
-
 import pytest
 
 pytest.importorskip("torch")
@@ -10,17 +8,17 @@ pytest.importorskip("transformers")
 
 from real_runs.decoding.generate import generate
 from real_runs.decoding.sampling import Sampler
+from real_runs.drafters.target import Target
 from real_runs.models.llama import Llama
 from real_runs.models.loading.tokenizer import Tokenizer
 from real_runs.models.loading.weights import find_model, load_weights
 from real_runs.prompt_set import Prompt, prompt_set
-from real_runs.recording.drafter_registry import Target
-from real_runs.recording.log import RecordingLog
 from real_runs.recording.options import RecordOptions
 from real_runs.validation.cells import ValidationCell
 from real_runs.validation.configurations import Configuration, chain, recycling, static_tree
-from real_runs.validation.recordings import make_recordings
-from real_runs.validation.runs import Bench, Run, make_runs
+from real_runs.validation.own_loop.decoder import LoopDecoder
+from real_runs.validation.own_loop.recordings import make_recordings
+from real_runs.validation.runs import Run
 from real_runs.validation.walk import walk
 
 TEXTS = {
@@ -83,7 +81,7 @@ def target(tiny_folder, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def bench(target):
-    return Bench(target, max_new_tokens=14)
+    return LoopDecoder(target, max_new_tokens=14)
 
 
 def cell(batch):
@@ -106,7 +104,9 @@ def test_one_request_writes_its_plain_text_whoever_drafts(bench, target, configu
         == bench.run(Configuration(), ("a",))["output_sha256"]
     )
     assert made[1]["tokens"] == len(plain.tokens) - 1
-    run = Run.from_json({**made[1], "cell": "x", "round": 0})
+    run = Run.from_json(
+        {**made[1], "cell": "x", "configuration": "y", "prompts": ["a"], "round": 0}
+    )
     assert run.steps == len(run.passes) == run.request_steps
     assert 0 < run.verify_s + run.draft_s <= run.decode_s * 1.001
     assert run.rest_s >= 0 and run.prefill_s == 0.0
@@ -122,7 +122,7 @@ def test_requests_together_write_the_plain_texts(bench, configuration):
 
 
 def test_a_copied_prompt_gives_the_same_text_as_a_read_one(target):
-    fresh, again = Bench(target, max_new_tokens=10), Bench(target, max_new_tokens=10)
+    fresh, again = LoopDecoder(target, max_new_tokens=10), LoopDecoder(target, max_new_tokens=10)
     first = fresh.run(chain("early-exit", 3), ("c",))
     again.run(Configuration(), ("c",))
     second = again.run(chain("early-exit", 3), ("c",))
@@ -162,33 +162,3 @@ def test_walks_of_recordings_take_the_steps_that_the_loops_take(bench, target, t
         ), configuration.name
     again = make_recordings(replace(target.options, out=tmp_path), target.prompts, cells)
     assert set(again.traces) == set(recordings.traces)
-
-
-def test_runs_are_made_once_in_turn_and_go_on_after_an_end(bench, tmp_path):
-    plan = [(cell(1), [Configuration(), chain("prompt-lookup", 2)])]
-    setup = {"what": "test"}
-    with RecordingLog(tmp_path / "r.part.jsonl", setup, resume=False) as log:
-        count = [0]
-
-        def stop():
-            count[0] += 1
-            return count[0] > 3
-
-        left = make_runs(
-            bench, plan, log, rounds=2, deadline=time.monotonic() + 60, should_stop=stop
-        )
-        assert left == 5 and len(log.finished) == 3
-    with RecordingLog(tmp_path / "r.part.jsonl", setup, resume=True) as log:
-        assert make_runs(bench, plan, log, rounds=2, deadline=time.monotonic() + 60) == 0
-        runs = [Run.from_json(entry) for entry in log.finished]
-        assert make_runs(bench, plan, log, rounds=2, deadline=time.monotonic() - 1) == 0
-    assert len({(run.configuration, run.prompts, run.round) for run in runs}) == len(runs) == 8
-    first = {run.round: run.configuration for run in reversed(runs) if run.prompts == ("a",)}
-    assert first[0] != first[1], "which configuration comes first goes round"
-
-
-def test_no_run_is_begun_without_time(bench, tmp_path):
-    with RecordingLog(tmp_path / "r.part.jsonl", {}, resume=False) as log:
-        plan = [(cell(1), [Configuration()])]
-        assert make_runs(bench, plan, log, rounds=3, deadline=time.monotonic() - 1) == 6
-        assert len(log.finished) == 0

@@ -10,9 +10,11 @@ pytest.importorskip("scipy")
 
 from app.cli.main import main
 from hardware_profiles.errors import InputError
-from real_runs.validation import validate as module
-from real_runs.validation.cells import KINDS
-from real_runs.validation.validate import ValidateOptions, validate
+from real_runs.validation.cells import KINDS, ValidationCell
+from real_runs.validation.loop_costs import check_uncalibrated
+from real_runs.validation.own_loop.validate import OwnLoopOptions, validate_own_loop
+from real_runs.validation.runs import Run
+from real_runs.validation.subject import BenchOptions, UnscoredError
 
 TEXTS = ("one two one two", "a b c a b c a", "xyzzy xyzzy", "0 1 2 0 1 2")
 PROMPTS = 'title = "few"\n' + "".join(
@@ -128,11 +130,9 @@ def test_it_goes_on_where_it_was_and_refuses_a_folder_in_use(answer, words, fold
     assert "resume" in capsys.readouterr().err
 
 
-def test_a_budget_without_runs_and_calibrated_points_are_said(
-    answer, tiny_folder, folder, monkeypatch
-):
-    options = ValidateOptions(
-        out=folder / "none",
+def test_a_budget_without_runs_is_said(answer, tiny_folder, folder):
+    options = OwnLoopOptions(
+        bench=BenchOptions(out=folder / "none", rounds=4, budget_s=0.001),
         profile="cpu-generic",
         model_file=tiny_folder,
         prompts=folder / "prompts.toml",
@@ -141,21 +141,12 @@ def test_a_budget_without_runs_and_calibrated_points_are_said(
         fitted_contexts=(120,),
         drafters=("prompt-lookup",),
         max_new_tokens=8,
-        budget_s=0.001,
     )
     with pytest.raises(InputError, match="no undisturbed run to fit"):
-        validate(options)
+        validate_own_loop(options)
 
-    class Measured:
-        fidelity = "measured"
 
-    class Passes:
-        points = frozenset({(1, 20)})
-
-    monkeypatch.setattr(module, "passes_of", lambda deployment: Passes)
-    from real_runs.validation.cells import ValidationCell
-    from real_runs.validation.runs import Run
-
+def test_runs_that_meet_calibrated_passes_are_not_scored():
     cell = ValidationCell(phase="score", kind="k", context=0, batch=1, prompts=("a",))
 
     def run(context):
@@ -176,6 +167,6 @@ def test_a_budget_without_runs_and_calibrated_points_are_said(
             passes=((1, 1, context, 1.0),),
         )
 
-    assert "batch 1, context 20" in module._unfit(Measured, cell, [run(20)])
-    assert module._unfit(Measured, cell, [run(21)]) == ""
-    assert "no undisturbed run" in module._unfit(Measured, cell, [])
+    with pytest.raises(UnscoredError, match="batch 1, context 20"):
+        check_uncalibrated([run(20)], {(1, 20)})
+    check_uncalibrated([run(21)], {(1, 20)})

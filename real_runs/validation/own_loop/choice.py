@@ -14,9 +14,10 @@ import numpy as np
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.recommend import recommend
 from costmodel.passes.deployment import Deployment
+from real_runs.drafters.registry import load_drafter
 from real_runs.validation.cells import ValidationCell
-from real_runs.validation.configurations import FITTED_CHAINS, SINGLE_ONLY, Configuration
-from real_runs.validation.recordings import RECYCLING, Recordings, cell_traces
+from real_runs.validation.configurations import FITTED_CHAINS, Configuration
+from real_runs.validation.own_loop.recordings import Recordings, cell_traces
 
 OFFERED_CHAINS = tuple(k for k in (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16) if k not in FITTED_CHAINS)
 OFFERED_TREES = (4, 8, 16)
@@ -49,7 +50,7 @@ def chosen_configuration(
     able = [
         name
         for name in drafters
-        if name != RECYCLING and (cell.batch == 1 or name not in SINGLE_ONLY)
+        if load_drafter(name).any_shape and (cell.batch == 1 or load_drafter(name).serves_batches)
     ]
     files = cell_traces(recordings, cell, able, folder)
     trace = next(iter(recordings.traces.values()))

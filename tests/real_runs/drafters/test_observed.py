@@ -10,18 +10,17 @@ from hypothesis import strategies as st
 from real_runs.decoding.generate import generate
 from real_runs.decoding.sampling import Sampler
 from real_runs.drafters.early_exit import chain_lengths, token_ranks
+from real_runs.drafters.entries.draft_model import observed_draft_model
+from real_runs.drafters.entries.early_exit import observed_early_exit
+from real_runs.drafters.entries.feature_head import observed_feature_head
+from real_runs.drafters.entries.layer_skip import observed_layer_skip
+from real_runs.drafters.entries.medusa_heads import observed_medusa_heads
 from real_runs.drafters.expansion import ExpansionLimits
 from real_runs.drafters.heads.feature_head import FeatureHead
 from real_runs.drafters.heads.medusa_heads import MedusaHeads
-from real_runs.drafters.heads.observed_heads import (
-    observed_draft_model,
-    observed_early_exit,
-    observed_feature_head,
-    observed_layer_skip,
-    observed_medusa_heads,
-    started_lengths,
-)
 from real_runs.drafters.layer_skip import GapLlama, text_ranks
+from real_runs.drafters.observed import started_lengths
+from real_runs.drafters.registry import load_drafter
 from real_runs.models.bridge import Bridge
 
 LIMITS = ExpansionLimits(nodes=10, depth=3, width=4)
@@ -69,7 +68,7 @@ NAMES = ["early-exit", "layer-skip", "draft-model", "feature-head", "medusa-head
 def test_arrays_agree_with_one_another(drafters, made, name):
     drafter, plain = drafters(LIMITS)[name], drafters(None)[name]
     arrays, n = drafter.observe(PROMPT, made), len(made.tokens)
-    assert drafter.name == name
+    assert load_drafter(name).records == "probabilities"
     assert drafter.parameters["made"] == "for a test"
     assert set(arrays) == {"emitted", "rank", "draft_ids", "draft_probs", "expansions"}
     without = plain.observe(PROMPT, made)

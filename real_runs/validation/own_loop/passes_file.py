@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
+
 from real_runs.validation.runs import Run
+from traces.storage.parquet_files import write_parquet
 
 PASSES = "passes.parquet"
 COLUMNS = ("loop", "mask", "requests", "query_tokens", "context", "seconds")
@@ -21,10 +24,6 @@ def keep_passes(runs: Sequence[tuple[str, bool, Run]], folder: Path) -> None:
         runs: the loop that each ran in, whether it verified trees, and the run.
         folder: of the report.
     """
-    import pyarrow as pa
-
-    from traces.storage.parquet_files import write_parquet
-
     rows = [
         (loop, "tree" if tree else "causal", b, n, c, seconds)
         for loop, tree, run in runs

@@ -155,11 +155,13 @@ class TimedDraft:
         seconds: of drafting, and of learning from the target's answers.
         prompt_s: of reading the prompt.
         reader: of the proposer, for loops that show it states.
+        learns: whether it wants the target's answers.
     """
 
     def __init__(self, propose: Callable[..., Any], device: torch.device) -> None:
         self._propose, self._device = propose, device
         self.reader = getattr(propose, "reader", None)
+        self.learns = hasattr(propose, "learn")
         self.seconds = self.prompt_s = self.prompt_cpu_s = 0.0
         self._begun = False
 

@@ -111,7 +111,7 @@ def share_fits(recorded: Path, folder: Path) -> None:
     it serves.
     """
     for path in recorded.glob("*/*-bridge.safetensors"):
-        place = folder / path.name.split("--", maxsplit=1)[-1]
+        place = folder / path.name
         if not place.exists():
             shutil.copyfile(path, place)
 

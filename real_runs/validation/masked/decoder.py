@@ -1,7 +1,7 @@
 """What does decoding prompts by a setting take, once?
 
 The small masked model, its prompts and a fixed pass that tells how disturbed the machine is. Leaves
-out rounds and their log (`real_runs.validation.runs`), and predictions (`predict`).
+out rounds and their log (`real_runs.validation.bench`), and predictions (`predict`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PROBES = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MaskedBench:
+class MaskedDecoder:
     """A model and its prompts.
 
     Attributes:
@@ -58,18 +58,16 @@ class MaskedBench:
             return self_verified(self.model, windows[0], setting.policy, **sizes)
         return MaskedBatch(self.model, windows, **sizes).run(setting.policy, prompts)
 
-    def run(
-        self, configuration: CanvasSetting, prompts: Sequence[str], *, limit: int | None = None
-    ) -> dict[str, Any]:
-        """Decode prompts once; JSON values of `Run` but for its place. A canvas has one length: no
-        `limit` counts.
-        """
+    def warm(self, configuration: CanvasSetting, prompts: Sequence[str]) -> None:
+        """Decode once: code paths that run for the first time are in no run."""
+        self.decoded(configuration, prompts)
+
+    def run(self, configuration: CanvasSetting, prompts: Sequence[str]) -> dict[str, Any]:
+        """Decode prompts once; JSON values of `Run` but for its place."""
         began, cpu = time.perf_counter(), time.process_time()
         made = self.decoded(configuration, prompts)
         decode_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu
         return {
-            "configuration": configuration.name,
-            "prompts": list(prompts),
             "tokens": int(made.tokens.size),
             "steps": len(made.forwards),
             "request_steps": int(made.steps.sum()),

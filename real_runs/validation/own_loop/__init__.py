@@ -1,0 +1,1 @@
+"""Rooftree's own loops run live beside their predictions."""
