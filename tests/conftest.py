@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.left_out"]
+
 settings.register_profile(
     "default", deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -57,7 +59,7 @@ def reference_data():
     absent."""
     folder = Path(os.environ.get("ROOFTREE_REFERENCE_DATA", ROOT.parent / "shared" / "data"))
     if not folder.is_dir():
-        pytest.skip(f"no reference data at {folder}")
+        pytest.skip("no folder of published measurements, which ROOFTREE_REFERENCE_DATA names")
     return folder
 
 
