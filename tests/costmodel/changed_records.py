@@ -11,20 +11,31 @@ from typing import Literal, get_args, get_origin, get_type_hints
 from hardware_profiles.errors import InputError
 
 
-def changed_fields(record, *, prose=frozenset(), path=""):
+def changed_fields(record, *, prose=frozenset(), words=None, path=""):
     """(path, changed records) of every field that a record sets, those of its parts included.
 
-    Values that the record refuses are left out. Fields in `prose`, a part's own too, are for
-    readers.
+    Values that the record refuses are left out.
+
+    Args:
+        record: whose fields are changed.
+        prose: names of fields, of parts too, that are for readers.
+        words: values that text may have, by name of its field; other text is changed as it is.
+        path: of the record in another.
     """
+    words = words or {}
     hints = get_type_hints(type(record))
     for field in fields(record):
         value = getattr(record, field.name)
         if field.name in prose or value == default_of(field):
             continue
-        for place, values in changed_values(
-            value, hints[field.name], f"{path}{field.name}", prose=prose
-        ):
+        if field.name in words:
+            options = [word for word in words[field.name] if word != value]
+            changes = [(f"{path}{field.name}", options)]
+        else:
+            changes = changed_values(
+                value, hints[field.name], f"{path}{field.name}", prose=prose, words=words
+            )
+        for place, values in changes:
             copies = [copy_with(record, field.name, changed) for changed in values]
             yield place, [copy for copy in copies if copy is not None]
 
@@ -33,23 +44,27 @@ def default_of(field):
     return field.default_factory() if field.default_factory is not MISSING else field.default
 
 
-def changed_values(value, hint, path, *, prose):
+def changed_values(value, hint, path, *, prose, words):
     """(path, values) that a field could have instead; of a record, tuple or mapping by its
     parts."""
     if is_dataclass(value):
-        yield from changed_fields(value, prose=prose, path=f"{path}.")
+        yield from changed_fields(value, prose=prose, words=words, path=f"{path}.")
     elif isinstance(value, tuple) and value and is_dataclass(value[0]):
         for index, part in enumerate(value):
-            for place, parts in changed_fields(part, prose=prose, path=f"{path}[{index}]."):
+            for place, parts in changed_fields(
+                part, prose=prose, words=words, path=f"{path}[{index}]."
+            ):
                 yield place, [(*value[:index], new, *value[index + 1 :]) for new in parts]
         yield path, [value[:-1]]
     elif isinstance(value, tuple):
-        yield path, [value[:-1], (*value, value[-1])]
+        yield path, [value[:-1], (*value, value[-1]), ()]
     elif isinstance(value, frozenset):
-        yield path, [value - {part} for part in sorted(value)]
+        yield path, [frozenset()]
     elif isinstance(value, dict):
         for key, part in value.items():
-            for place, parts in changed_values(part, type(part), f"{path}[{key}]", prose=prose):
+            for place, parts in changed_values(
+                part, type(part), f"{path}[{key}]", prose=prose, words=words
+            ):
                 yield place, [{**value, key: new} for new in parts]
     else:
         options = [
@@ -68,9 +83,10 @@ def other_values(value, hint):
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, int):
-        return [value + 1, value - 1, value // 2, 1, 0]
+        return [other for other in (value + 1, value - 1, value // 2, 1, 0) if other != value]
     if isinstance(value, float):
-        return [value * 0.5, value * 2.0, value + 1.0, 0.0]
+        others = (value * 0.5, value * 2.0, value + 1.0, 0.0, 1.0)
+        return [other for other in others if other != value]
     if isinstance(value, str):
         return [value + "x", ""]
     return []
@@ -93,14 +109,15 @@ TELLING = defaultdict(Counter)
 comes first in others."""
 
 
-def fields_that_move_nothing(record, questions_of, answer, *, prose=frozenset()):
+def fields_that_move_nothing(record, questions_of, answer, *, prose=frozenset(), words=None):
     """Paths of fields that a record sets and whose other values leave every answer as it was.
 
     Args:
         record: whose fields are changed.
         questions_of: maps a record to questions by name, cheap ones first.
         answer: of a record and one of its questions.
-        prose: names of fields that are for readers.
+        prose: as in `changed_fields`.
+        words: the same.
     """
     before = {}
 
@@ -110,7 +127,7 @@ def fields_that_move_nothing(record, questions_of, answer, *, prose=frozenset())
         return before[name] != answer(copy, questions.get(name, no_answer))
 
     still = []
-    for path, copies in changed_fields(record, prose=prose):
+    for path, copies in changed_fields(record, prose=prose, words=words):
         if not copies:
             continue  # every other value is refused when the record is made
         questions = [questions_of(copy) for copy in copies]
