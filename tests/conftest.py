@@ -1,6 +1,7 @@
 """Fixtures shared by every folder: reference data, a seeded generator, a clean environment; and
 what tests cost."""
 
+import csv
 import os
 import signal
 from collections import Counter
@@ -53,14 +54,65 @@ def root():
     return ROOT
 
 
+def reference_folder():
+    return Path(os.environ.get("ROOFTREE_REFERENCE_DATA", ROOT.parent / "shared" / "data"))
+
+
 @pytest.fixture(scope="session")
 def reference_data():
     """Published measurements that are not ours to ship; tests that need them skip where they are
     absent."""
-    folder = Path(os.environ.get("ROOFTREE_REFERENCE_DATA", ROOT.parent / "shared" / "data"))
+    folder = reference_folder()
     if not folder.is_dir():
         pytest.skip("no folder of published measurements, which ROOFTREE_REFERENCE_DATA names")
     return folder
+
+
+PUBLISHED = ROOT / "tests" / "published"
+
+
+@pytest.fixture(scope="session")
+def published():
+    """The folder of published facts that travel with the tests; its README names their sources."""
+    return PUBLISHED
+
+
+@pytest.fixture(scope="session")
+def published_rows():
+    """Published numbers with their inputs, as text by column: the whole table where it lies beside
+    us, else the numbers that travel with the tests."""
+    whole = reference_folder() / "published" / "speculative_and_serving.csv"
+    return PublishedRows(whole if whole.is_file() else PUBLISHED / "numbers.csv")
+
+
+class MeasuredKernels:
+    """A folder of measured kernels: whole tables, or the rows of them that travel with the tests."""
+
+    def __init__(self):
+        whole = reference_folder() / "kernels"
+        self.whole = whole.is_dir()
+        self.folder = whole if self.whole else PUBLISHED / "kernels"
+
+    def __truediv__(self, name):
+        return self.folder / name
+
+    def least(self, rows, of_sample):
+        """How many rows a test must find in whole tables, and in the sample."""
+        return rows if self.whole else of_sample
+
+
+@pytest.fixture(scope="session")
+def measured_kernels():
+    return MeasuredKernels()
+
+
+class PublishedRows(list):
+    """Rows of a table, and the file that they were read from."""
+
+    def __init__(self, file):
+        with file.open(newline="", encoding="utf-8") as lines:
+            super().__init__(csv.DictReader(lines))
+        self.file, self.whole = file, file.parent != PUBLISHED
 
 
 @pytest.fixture
