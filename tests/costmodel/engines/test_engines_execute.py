@@ -38,7 +38,11 @@ pytestmark = pytest.mark.heavy
 
 FOR_READERS = frozenset({"source", "versions", "engine", "name", "aliases"})
 
-RELEASES = (None, "0.11.0", "0.13.0", "0.18.0")
+OLDER = {
+    "0.11.0": ("in 8 bits", "dense"),
+    "0.13.0": ("in 8 bits",),
+    "0.18.0": ("latent on Blackwell",),
+}
 EIGHT = Precision(weights="fp8", activations="fp8", kv="fp8")
 CAPABILITIES = ("static_tree", "dynamic_tree", "schedule", "stop", "synthetic")
 PASSES = {
@@ -127,9 +131,9 @@ def questions(engine):
         "on an A100": partial(price, engine, "n-gram", None, device="a100-sxm-80"),
         "in 32 bits": partial(price, engine, "plain-decoding", None, model="gpt2"),
         **{
-            f"passes {name} of {release}": partial(passes, engine, release, *place)
-            for release in RELEASES
-            for name, place in PASSES.items()
+            f"passes {name} of {release}": partial(passes, engine, release, *PASSES[name])
+            for release, names in {None: PASSES, **OLDER}.items()
+            for name in names
         },
         **{f"a first burst on {name}": partial(times, engine, name, BURST) for name in bursts},
         **{
