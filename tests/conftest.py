@@ -159,8 +159,8 @@ def pytest_ignore_collect(collection_path, config):
     if config.getoption("--fast"):
         folders = [ROOT / "tests" / name for name in FAST]
         inside = any(
-            collection_path.is_relative_to(each) or each.is_relative_to(collection_path)
-            for each in folders
+            collection_path.is_relative_to(folder) or folder.is_relative_to(collection_path)
+            for folder in folders
         )
         return None if inside else True
     return None

@@ -21,13 +21,13 @@ def recording():
 
 
 def test_the_shapes_are_those_that_their_names_say():
-    trees = {each.name: each for each in published_trees()}
-    assert list(trees) == NAMES
-    for name, each in trees.items():
-        assert each.tree.draft_tokens == int(name.split()[1])
-        assert each.tree.is_sibling_closed
-        assert "github.com" in each.source
-        assert "arXiv" in each.source
+    shapes = {shape.name: shape for shape in published_trees()}
+    assert list(shapes) == NAMES
+    for name, shape in shapes.items():
+        assert shape.tree.draft_tokens == int(name.split()[1])
+        assert shape.tree.is_sibling_closed
+        assert "github.com" in shape.source
+        assert "arXiv" in shape.source
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,11 @@ def test_the_shape_of_sequoia_is_the_published_one():
 
 @given(st.integers(1, 12), st.none() | st.integers(1, 6))
 def test_a_tree_within_limits_keeps_every_path_that_obeys_them(width, depth):
-    for each in published_trees():
-        kept = set(within(each.tree, width=width, depth=depth).paths())
+    for shape in published_trees():
+        kept = set(within(shape.tree, width=width, depth=depth).paths())
         assert kept == {
             path
-            for path in each.tree.paths()
+            for path in shape.tree.paths()
             if max(path) < width and len(path) <= (depth or len(path))
         }
 
@@ -67,11 +67,11 @@ def test_a_chain_is_replayed_as_it_is(recording):
 
 
 def test_published_shapes_emit_more_than_their_first_level_and_less_than_all_nodes(recording):
-    for each in published_trees():
-        first = within(each.tree, width=recording.rank_width, depth=1)
+    for shape in published_trees():
+        first = within(shape.tree, width=recording.rank_width, depth=1)
         assert (
             1.0
             <= tokens_per_step(recording, first)
-            <= tokens_per_step(recording, each.tree)
-            <= each.tree.depth
+            <= tokens_per_step(recording, shape.tree)
+            <= shape.tree.depth
         )
