@@ -1,6 +1,7 @@
 """Fixtures shared by every folder: reference data, a seeded generator, a clean environment; and
 what tests cost."""
 
+import csv
 import os
 import signal
 from collections import Counter
@@ -9,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+
+pytest_plugins = ["tests.left_out"]
 
 settings.register_profile(
     "default", deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow]
@@ -51,14 +54,50 @@ def root():
     return ROOT
 
 
+def reference_folder():
+    return Path(os.environ.get("ROOFTREE_REFERENCE_DATA", ROOT.parent / "shared" / "data"))
+
+
 @pytest.fixture(scope="session")
 def reference_data():
     """Published measurements that are not ours to ship; tests that need them skip where they are
     absent."""
-    folder = Path(os.environ.get("ROOFTREE_REFERENCE_DATA", ROOT.parent / "shared" / "data"))
+    folder = reference_folder()
     if not folder.is_dir():
-        pytest.skip(f"no reference data at {folder}")
+        pytest.skip("no folder of published measurements, which ROOFTREE_REFERENCE_DATA names")
     return folder
+
+
+PUBLISHED = ROOT / "tests" / "published"
+
+
+@pytest.fixture(scope="session")
+def published():
+    """The folder of published facts that travel with the tests; its README names their sources."""
+    return PUBLISHED
+
+
+@pytest.fixture(scope="session")
+def published_rows():
+    """Published numbers with their inputs, as text by column: the whole table where it lies beside
+    us, else the numbers that travel with the tests."""
+    whole = reference_folder() / "published" / "speculative_and_serving.csv"
+    return PublishedRows(whole if whole.is_file() else PUBLISHED / "numbers.csv")
+
+
+@pytest.fixture(scope="session")
+def measured_kernels(reference_data):
+    """The folder of tables of measured kernels, which lies beside us and is not ours to ship."""
+    return reference_data / "kernels"
+
+
+class PublishedRows(list):
+    """Rows of a table, and the file that they were read from."""
+
+    def __init__(self, file):
+        with file.open(newline="", encoding="utf-8") as lines:
+            super().__init__(csv.DictReader(lines))
+        self.file, self.whole = file, file.parent != PUBLISHED
 
 
 @pytest.fixture
@@ -105,8 +144,8 @@ def pytest_ignore_collect(collection_path, config):
     if config.getoption("--fast"):
         folders = [ROOT / "tests" / name for name in FAST]
         inside = any(
-            collection_path.is_relative_to(each) or each.is_relative_to(collection_path)
-            for each in folders
+            collection_path.is_relative_to(folder) or folder.is_relative_to(collection_path)
+            for folder in folders
         )
         return None if inside else True
     return None

@@ -157,7 +157,6 @@ ENGINE = Engine(
         default="0.5.23",
         drafting={
             "draft_model": _drafting(name="STANDALONE"),
-            "sequoia": _drafting(name="STANDALONE"),
             "ngram": _drafting(
                 name="NGRAM",
                 static_tree="NGRAM drafts the branches that its trie holds",

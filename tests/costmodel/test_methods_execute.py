@@ -1,12 +1,10 @@
 """Every field that an entry sets is executed: change it, and a price, a number of tokens or a
 refusal moves."""
 
-from collections import Counter, defaultdict
-from dataclasses import MISSING, fields, is_dataclass, replace
+from dataclasses import fields, replace
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
@@ -26,6 +24,7 @@ from hardware_profiles.errors import RooftreeError
 from simulator.engine import simulate
 from simulator.scenario import build
 from simulator.scenario.file import checked_scenario
+from tests.costmodel.changed_records import fields_that_move_nothing
 from traces.kinds.tree import Tree
 from traces.library import read_trace
 
@@ -46,28 +45,28 @@ def without_drafts(name):
     return replace(recording(name), drafted=None)
 
 
-def answered(work):
-    """What a probe says, or how it refuses."""
+def answer_or_refusal(question):
+    """What a question is answered, or why it is refused; whatever else is raised is a defect."""
     try:
-        return work()
-    except (RooftreeError, AssertionError) as error:
+        return question()
+    except RooftreeError as error:
         return f"{type(error).__name__}: {error}"
 
 
 @pytest.fixture
 def ask(monkeypatch):
     """Puts a question about a record, which every lookup of its slug finds meanwhile."""
-    asked = []
+    current = []
 
     def known(slug):
-        return asked[-1] if slug == asked[-1].slug else load_method(slug)
+        return current[-1] if slug == current[-1].slug else load_method(slug)
 
     for module in (settings, library, build):
         monkeypatch.setattr(module, "load_method", known)
 
     def answer(method, question):
-        asked[:] = [method]
-        return answered(question)
+        current[:] = [method]
+        return answer_or_refusal(question)
 
     return answer
 
@@ -219,111 +218,10 @@ def questions(method):
     )
 
 
-def unasked():
-    """The answer where a record leaves nothing to ask."""
-
-
-def others(value, hint):
-    """Values that a field could have instead."""
-    if get_origin(hint) is Literal:
-        return [each for each in get_args(hint) if each != value]
-    if isinstance(value, bool):
-        return [not value]
-    if isinstance(value, int):
-        return [value + 1, value - 1, value // 2, 1, 0]
-    if isinstance(value, float):
-        return [value * 0.5, value * 2.0, value + 1.0, 0.0]
-    if isinstance(value, str):
-        return [value + "x", ""]
-    return []
-
-
-def changes(record, path=""):
-    """(path, changed records) for every field that a record sets, those of its parts included."""
-    hints = get_type_hints(type(record))
-    for each in fields(record):
-        if (not path and each.name in LABELS) or each.name == "name":
-            continue
-        value = getattr(record, each.name)
-        default = each.default_factory() if each.default_factory is not MISSING else each.default
-        if value == default:
-            continue
-        here = f"{path}{each.name}"
-        for below, changed in inside(value, hints[each.name], here):
-            yield below, [replace_quietly(record, each.name, one) for one in changed]
-
-
-def inside(value, hint, path):
-    if is_dataclass(value):
-        yield from changes(value, f"{path}.")
-    elif isinstance(value, tuple) and value and is_dataclass(value[0]):
-        for index, one in enumerate(value):
-            for below, changed in changes(one, f"{path}[{index}]."):
-                yield (
-                    below,
-                    [
-                        (*value[:index], new, *value[index + 1 :])
-                        for new in changed
-                        if new is not None
-                    ],
-                )
-        yield path, [value[:-1]]
-    elif isinstance(value, tuple):
-        yield path, [value[:-1], (*value, value[-1])]
-    elif isinstance(value, dict):
-        for key, one in value.items():
-            yield f"{path}[{key}]", [{**value, key: new} for new in others(one, type(one))]
-    else:
-        options = [
-            one
-            for part in (get_args(hint) or (hint,))
-            if part is not type(None)
-            for one in others(value, part)
-        ]
-        yield path, others(value, hint) or options
-
-
-def replace_quietly(record, name, value):
-    if value is None:
-        return None
-    try:
-        return replace(record, **{name: value})
-    except (RooftreeError, TypeError):
-        return None
-
-
-TOLD = defaultdict(Counter)
-"""By field: how often each question told other values of it apart, in entries before; it is asked
-first in others."""
-
-
-def moves(path, method, changed, told):
-    """Whether some question tells a changed record from the entry; those behind the first that does
-    are not asked."""
-    asked = [questions(each) for each in changed]
-    names = dict.fromkeys(chain(questions(method), *asked))
-    for name in sorted(names, key=lambda name: -TOLD[path][name]):
-        if any(told(name, *pair) for pair in zip(changed, asked, strict=True)):
-            TOLD[path][name] += 1
-            return True
-    return False
-
-
 @pytest.mark.parametrize("slug", sorted(set(priced_alike().values())))
 def test_every_field_that_an_entry_sets_moves_something(slug, ask):
     method = load_method(slug)
-    before = cache(lambda name: ask(method, questions(method).get(name, unasked)))
-
-    def told(name, each, asked):
-        return before(name) != ask(each, asked.get(name, unasked))
-
-    still = []
-    for path, changed in changes(method):
-        known = [each for each in changed if each is not None]
-        if not known and changed:
-            continue  # every other value is refused when the record is made
-        if not moves(path, method, known, told):
-            still.append(path)
+    still = fields_that_move_nothing(method, questions, ask, prose={*LABELS, "name"})
     assert not still, f"these move nothing: {', '.join(still)}"
 
 

@@ -3,7 +3,6 @@
 Assumptions are the papers' own and stand beside each table; none is fitted to its cells.
 """
 
-import csv
 from dataclasses import replace
 from decimal import Decimal
 
@@ -20,15 +19,6 @@ from costmodel.passes.precision import Precision
 from hardware_profiles.loader import load_device
 
 FP8 = Precision(weights="fp8", activations="fp8", kv="fp8")
-
-
-@pytest.fixture(scope="module")
-def published(reference_data):
-    path = reference_data / "published" / "speculative_and_serving.csv"
-    if not path.is_file():
-        pytest.skip(f"no published tables at {path}")
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def _beyond_rounding(predicted, printed):
@@ -93,9 +83,9 @@ def _step_3_cell(row, **counting):
     return None
 
 
-def _step_3_cells(published, **counting):
+def _step_3_cells(published_rows, **counting):
     cells = []
-    for row in published:
+    for row in published_rows:
         if row["system"] not in ("Cost table (in Step-3)", "Step-3 (AFD)"):
             continue
         ours = _step_3_cell(row, **counting)
@@ -104,8 +94,8 @@ def _step_3_cells(published, **counting):
     return cells
 
 
-def test_every_cell_of_the_step_3_cost_table(published):
-    cells = _step_3_cells(published, whole_latent=True)
+def test_every_cell_of_the_step_3_cost_table(published_rows):
+    cells = _step_3_cells(published_rows, whole_latent=True)
     print("\nStep-3's cost table: cell, printed, ours, relative error")
     for row, ours in cells:
         label = f"{row['target']} {row['hardware']} {row['prompt_len']} {row['unit'].split()[0]}"
@@ -114,8 +104,9 @@ def test_every_cell_of_the_step_3_cost_table(published):
             f" {ours / float(row['value']) - 1:+.3f}"
         )
     table = [(row, ours) for row, ours in cells if row["system"] == "Cost table (in Step-3)"]
-    assert len(table) == 44
-    assert len(cells) == 44 + 11
+    if published_rows.whole:
+        assert (len(table), len(cells)) == (44, 44 + 11)
+    assert len(table) >= 5
     worst = max(_beyond_rounding(ours, row["value"]) for row, ours in cells)
     raw = [abs(ours / float(row["value"]) - 1) for row, ours in cells]
     print(
@@ -125,12 +116,12 @@ def test_every_cell_of_the_step_3_cost_table(published):
     assert worst <= 0.02
 
 
-def test_own_counting_of_latent_attention_is_six_per_cent_lower(published):
+def test_own_counting_of_latent_attention_is_six_per_cent_lower(published_rows):
     """What the table would say if the rotary part were left out of the value product, as this model
     counts it."""
     latent = [
         (ours, float(row["value"]))
-        for row, ours in _step_3_cells(published)
+        for row, ours in _step_3_cells(published_rows)
         if row["unit"] == "FLOPs/token" and row["target"] == "DeepSeek-V3"
     ]
     assert len(latent) == 2
@@ -138,10 +129,10 @@ def test_own_counting_of_latent_attention_is_six_per_cent_lower(published):
         assert ours / printed == pytest.approx((576 + 512) / (2 * 576), rel=0.01)
 
 
-def test_step_3_parts_around_attention(published):
+def test_step_3_parts_around_attention(published_rows):
     """The notes of its tables 2 and 3 give the products' FLOPs."""
     seen = 0
-    for row in published:
+    for row in published_rows:
         if row["unit"] != "bytes/token" or "Step-3" not in row["system"]:
             continue
         work = _work(row["target"], 8192)
@@ -150,7 +141,7 @@ def test_step_3_parts_around_attention(published):
         assert work.projection_flops == pytest.approx(projections, rel=0.005)
         assert work.feed_forward_flops == pytest.approx(feed_forward, rel=0.006)
         seen += 1
-    assert seen == 8
+    assert seen == (8 if published_rows.whole else 3)
 
 
 # Set Block Decoding (arXiv:2509.04185), appendix A.2: bytes of weights, inputs and outputs at one
@@ -197,11 +188,13 @@ def _pass_s(batch, tokens, context):
     return float(pass_cost(d, batch=batch, query_tokens=tokens, context=context).total_s)
 
 
-def test_every_cell_of_the_set_block_decoding_table(published):
+def test_every_cell_of_the_set_block_decoding_table(published_rows):
     rows = [
-        r for r in published if r["system"] == "Set Block Decoding" and "roofline" in r["source"]
+        r
+        for r in published_rows
+        if r["system"] == "Set Block Decoding" and "roofline" in r["source"]
     ]
-    assert len(rows) == 14
+    assert len(rows) == (14 if published_rows.whole else 4)
     errors = []
     print(
         "\nSet Block Decoding: batch, block, printed, its listing's layer, a pass of Llama-3.1-8B"

@@ -5,11 +5,13 @@ releases that have it or the reason why none does. Leaves out how the engine spe
 (`app.exporters`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from costmodel.engines.record.releases import Gate
+from hardware_profiles.errors import InputError
 
+_UNREAD = "must be one of the releases that were read"
 Capability = Gate | str  # the releases that have it, or why the engine does not
 
 
@@ -54,6 +56,9 @@ class Options:
             looked up.
         several_requests: whether several requests may be drafted for together, or why not.
         source: what was read.
+
+    Raises:
+        InputError: a default, or an end of a gate, that is none of the releases.
     """
 
     releases: tuple[str, ...]
@@ -64,6 +69,32 @@ class Options:
     parallel: Mapping[str, Capability]
     several_requests: Capability
     source: str
+
+    def __post_init__(self) -> None:
+        if self.default not in self.releases:
+            raise InputError(_UNREAD, key="default", value=self.default)
+        for name, capability in self._capabilities():
+            if isinstance(capability, Gate):
+                for release in (capability.first, capability.last):
+                    if release is not None and release not in self.releases:
+                        raise InputError(_UNREAD, key=name, value=release)
+
+    def _capabilities(self) -> Iterator[tuple[str, Capability]]:
+        yield "several_requests", self.several_requests
+        for kind, capability in self.parallel.items():
+            yield f"parallel.{kind}", capability
+        for way, drafting in self.drafting.items():
+            for name in (
+                "releases",
+                "static_tree",
+                "dynamic_tree",
+                "schedule",
+                "stop",
+                "synthetic",
+            ):
+                yield f"drafting.{way}.{name}", getattr(drafting, name)
+            for variant, gate in drafting.variants.items():
+                yield f"drafting.{way}.variants.{variant}", gate
 
     def admits(self, capability: Capability, release: str) -> bool:
         """Whether a release that was read has something."""

@@ -22,7 +22,7 @@ METHOD = Method(
     verify=Verify(rule="without_replacement"),
     systems=("Sequoia",),
     reproduced=(
-        "tests/costmodel/optimizers/trees/test_static_tree.py::test_equal_to_published_optima_up_to_768_nodes",
+        "tests/costmodel/optimizers/trees/test_published_trees.py::test_equal_to_published_optima_up_to_768_nodes",
     ),
     reported=(
         Reported(

@@ -25,7 +25,7 @@ METHOD = Method(
     systems=("PPD",),
     recorded=("catalogue/smollm2-135m--ppd--greedy",),
     reproduced=(
-        "tests/costmodel/optimizers/trees/test_state_trees.py::test_trees_of_105_tokens_have_the_sizes_of_the_papers_table",
+        "tests/costmodel/optimizers/trees/test_published_trees.py::test_trees_of_105_tokens_have_the_sizes_of_the_papers_table",
         "tests/real_runs/published_numbers/test_prompt_decoding.py::test_passes_by_the_size_of_the_tree",
     ),
     reported=(

@@ -76,17 +76,14 @@ def test_growmaps_that_torch_wrote_are_read(tmp_path, binary_tree):
     assert rank_paths(read_tree(tmp_path / "theirs.pt")) == rank_paths(binary_tree)
 
 
-def test_published_growmaps_survive_the_form(reference_data, tmp_path):
-    published = json.loads((reference_data / "acceptance" / "growmaps.json").read_text())["trees"]
-    for each in published:
-        ranks, children = [0], [0] * each["size"]
-        for parent in each["parents"][1:]:
-            ranks.append(children[parent])
-            children[parent] += 1
-        tree = Tree(parents=tuple(each["parents"]), ranks=tuple(ranks))
-        back = read_back(tree, "sequoia-growmap", tmp_path)
-        assert back.draft_tokens == each["size"] - 1
-        assert list(back.level_widths()) == [count for count in each["branches_per_level"] if count]
+@pytest.mark.parametrize("form", sorted(set(TREE_FORMS) - {"vllm-tree"}))
+def test_published_trees_survive_every_form(published, form, tmp_path):
+    trees = json.loads((published / "trees.json").read_text())
+    for name, paths in trees.items():
+        tree = Tree.from_paths(sorted(map(tuple, paths), key=lambda path: (len(path), path)))
+        back = read_back(tree, form, tmp_path / name)
+        assert rank_paths(back) == rank_paths(tree), name
+        assert back.draft_tokens == len(paths), name
 
 
 def test_vllm_trees_hold_level_uniform_trees_alone(binary_tree, lopsided_tree, tmp_path):

@@ -18,10 +18,16 @@ RATES = (0.7, 0.5, 0.4, 0.3, 0.2)
 
 
 @pytest.fixture(scope="session")
-def schemas(reference_data):
-    return json.loads(
-        (reference_data / "schemas" / "vllm_speculative_config_by_version.json").read_text()
-    )
+def names_by_release(published):
+    """By release of vLLM: the fields of its speculative configuration, the methods and groups of
+    methods, and the ways to sample that it spells out."""
+    names, releases = {"fields": set(), "methods": set(), "samplers": set()}, {}
+    listed = json.loads((published / "vllm_options.json").read_text())["releases"]
+    for release, changes in listed.items():
+        for kind, change in changes.items():
+            names[kind] = names[kind] - set(change["gone"]) | set(change["new"])
+        releases[release] = dict(names)
+    return releases
 
 
 @pytest.fixture(scope="session")
@@ -33,49 +39,33 @@ def config_of(choice, version="0.33.0", **options):
     return json.loads(export(choice, "vllm", version, **options).files[CONFIG_FILE])
 
 
-def methods_of(schema):
-    """Every method name of a release: the literals it spells out, and those of the groups it
-    names."""
-    spelt = {
-        part.value
-        for part in ast.walk(ast.parse(schema["SpeculativeMethod"]))
-        if isinstance(part, ast.Constant)
-    }
-    if "EagleModelTypes" in schema["SpeculativeMethod"]:
-        spelt |= {
-            part.value
-            for part in ast.walk(ast.parse(schema["EagleModelTypes"]))
-            if isinstance(part, ast.Constant)
-        }
-    return spelt
-
-
-def test_releases_and_field_gates_are_those_of_the_sources(schemas):
-    assert tuple(schemas) == OPTIONS.releases
-    for release, schema in schemas.items():
+def test_releases_and_field_gates_are_those_of_the_sources(names_by_release):
+    assert tuple(names_by_release) == OPTIONS.releases
+    for release, names in names_by_release.items():
         known = {name for name, gate in FIELDS.items() if gate.admits(release)}
-        assert known == set(FIELDS) & set(schema["fields"]), release
+        assert known == set(FIELDS) & names["fields"], release
 
 
 @pytest.mark.parametrize("method", ["ngram", "medusa", "eagle3", "suffix"])
-def test_method_gates_are_those_of_the_sources(schemas, method):
-    for release, schema in schemas.items():
-        assert OPTIONS.drafting[method].releases.admits(release) == (
-            method in methods_of(schema)
-        ), release
+def test_method_gates_are_those_of_the_sources(names_by_release, method):
+    for release, names in names_by_release.items():
+        assert OPTIONS.drafting[method].releases.admits(release) == (method in names["methods"]), (
+            release
+        )
 
 
-def test_synthetic_sampling_is_a_literal_wherever_it_is_written(schemas):
-    for release, schema in schemas.items():
-        listed = "'synthetic'" in (schema["RejectionSampleMethod"] or "")
-        block = "'block'" in (schema["RejectionSampleMethod"] or "")
+def test_synthetic_sampling_is_a_literal_wherever_it_is_written(names_by_release):
+    for release, names in names_by_release.items():
+        listed, block = (name in names["samplers"] for name in ("synthetic", "block"))
         assert OPTIONS.drafting["block_verification"].releases.admits(release) == block, release
         assert FIELDS["rejection_sample_method"].admits(release) == listed, release
 
 
 @pytest.mark.parametrize("version", OPTIONS.releases)
 @every("method", list(OPTIONS.drafting))
-def test_every_release_gets_only_fields_it_has_or_a_refusal(build, schemas, version, method):
+def test_every_release_gets_only_fields_it_has_or_a_refusal(
+    build, names_by_release, version, method
+):
     wishes = [{}, {"schedule": SCHEDULE}, {"acceptance_by_depth": RATES}]
     for wish in wishes:
         try:
@@ -85,7 +75,7 @@ def test_every_release_gets_only_fields_it_has_or_a_refusal(build, schemas, vers
         except InputError as error:
             assert f"vllm {version}" in str(error)
             continue
-        assert set(config) <= set(schemas[version]["fields"])
+        assert set(config) <= names_by_release[version]["fields"]
         assert config["num_speculative_tokens"] == 5
 
 
@@ -171,13 +161,11 @@ def test_another_implementation_is_named_from_the_release_that_has_it(build):
         config_of(build("n-gram", schedule=SCHEDULE), variant="ngram_gpu")
 
 
-def test_variants_are_gated_as_the_sources_are(schemas):
-    for release, schema in schemas.items():
-        group = "NgramGPUTypes" in schema["SpeculativeMethod"]
+def test_variants_are_gated_as_the_sources_are(names_by_release):
+    for release, names in names_by_release.items():
+        group = "NgramGPUTypes" in names["methods"]
         assert OPTIONS.drafting["ngram"].variants["ngram_gpu"].admits(release) == group, release
-        blocks = (
-            "DFlashModelTypes" in (schema["EagleModelTypes"] or "") + schema["SpeculativeMethod"]
-        )
+        blocks = "DFlashModelTypes" in names["methods"]
         assert OPTIONS.drafting["dflash"].releases.admits(release) == blocks, release
 
 

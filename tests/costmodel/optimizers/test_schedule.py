@@ -1,6 +1,5 @@
 """Schedules against every assignment of draft lengths to batches."""
 
-import csv
 import itertools
 
 import numpy as np
@@ -170,21 +169,14 @@ def test_equal_draft_lengths_take_the_shorter():
     assert batch_schedule([1, 2], [2, 4], [[1.0, 1.0], [1.0, 1.0]]).ranges == ((1, 2, 2),)
 
 
-def test_the_measured_curve_of_an_engine_turns_off_at_its_crossing(reference_data):
-    curves = {}
-    path = reference_data / "acceptance/measured_speedup_llama31_8b_h100_vllm.csv"
-    with path.open(newline="") as stream:
-        for row in csv.DictReader(stream):
-            key = row["model"], row["dataset"], row["method"], int(row["k"])
-            curves.setdefault(key, {})[int(row["batch_size"])] = float(row["measured_speedup"])
-    assert curves
-    for (*_, draft_tokens), curve in curves.items():
-        batches = sorted(curve)
-        rates = [[1.0, curve[batch]] for batch in batches]
-        schedule = batch_schedule(batches, [0, draft_tokens], rates, tolerance_ratio=0.0)
-        for batch in batches:
-            assert (schedule.draft_tokens_at(batch) > 0) == (curve[batch] > 1)
-        assert schedule.loss_ratio == pytest.approx(0, abs=1e-12)
+@given(st.dictionaries(st.integers(1, 512), st.floats(0.2, 4.0), min_size=1, max_size=12))
+def test_a_curve_of_speedups_is_followed_where_it_crosses_one(speedup_at):
+    batches = sorted(speedup_at)
+    rates = [[1.0, speedup_at[batch]] for batch in batches]
+    schedule = batch_schedule(batches, [0, 3], rates, tolerance_ratio=0.0)
+    for batch in batches:
+        assert (schedule.draft_tokens_at(batch) > 0) == (speedup_at[batch] > 1.0)
+    assert schedule.loss_ratio == pytest.approx(0, abs=1e-12)
 
 
 @pytest.mark.parametrize(

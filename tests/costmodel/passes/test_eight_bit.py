@@ -72,16 +72,16 @@ def test_products_timed_alone():
 @pytest.mark.parametrize(
     ("products", "low", "high"), [("cutlass", -0.30, -0.15), ("trtllm", -0.04, 0.04)]
 )
-def test_products_timed_with_the_conversion_of_their_inputs(reference_data, products, low, high):
+def test_products_timed_with_the_conversion_of_their_inputs(measured_kernels, products, low, high):
     """Few rows are bound by memory in anybody's kernels; many are not, and the tables are of
     TensorRT-LLM's."""
-    (rows,) = read_measurements(reference_data / "kernels" / "gemm_h100_sxm.csv")
+    (rows,) = read_measurements(measured_kernels / "gemm_h100_sxm.csv")
     cold = rows.select(usable(H100, rows, dtype="fp8"))
     sizes, error = cold.columns, errors(cold, products)
     assert (sizes["converts"] == 1.0).all()
     assert abs(np.median(error[sizes["rows"] <= 128])) < 0.05
     large = (sizes["rows"] >= 512) & (sizes["outputs"] >= 2048) & (sizes["inputs"] >= 2048)
-    assert large.sum() == 441 and low < np.median(error[large]) < high
+    assert large.sum() >= 441 and low < np.median(error[large]) < high
 
 
 def quantising(engine, model="llama-3.1-70b", devices=1):

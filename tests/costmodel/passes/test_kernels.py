@@ -104,10 +104,10 @@ def test_allreduce_grows_with_the_message(size, devices):
     )
 
 
-def test_measured_products(reference_data, h100):
+def test_measured_products(measured_kernels, h100):
     """Cold bf16 rows of the H100 table up to 512 tokens: the calibrated form against the datasheet
     roof."""
-    table = pd.read_csv(reference_data / "kernels" / "gemm_h100_sxm.csv")
+    table = pd.read_csv(measured_kernels / "gemm_h100_sxm.csv")
     table = table[(table["dtype"] == "bf16") & (table["m"] <= 512)]
     m, n, k = (table[c].to_numpy(dtype=float) for c in ("m", "n", "k"))
     work = ops.gemm(m, n, k, **BF16)
@@ -122,8 +122,8 @@ def test_measured_products(reference_data, h100):
     assert np.median(error) < 0.5 * np.median(np.abs(datasheet / measured - 1.0))
 
 
-def test_measured_decode_attention(reference_data, h100):
-    table = pd.read_csv(reference_data / "kernels" / "attn_gen_bf16_h100_sxm.csv")
+def test_measured_decode_attention(measured_kernels, h100):
+    table = pd.read_csv(measured_kernels / "attn_gen_bf16_h100_sxm.csv")
     table = table[table["d"] == 128]
     b, context, heads, kv = (table[c].to_numpy(dtype=float) for c in ("b", "ctx", "hq", "hkv"))
     work = ops.attention(

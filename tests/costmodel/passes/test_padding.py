@@ -128,10 +128,10 @@ def test_the_step_that_was_measured_on_an_a100_stays():
         ("b200", "moe_b200_sxm_quarter.csv", 0.98, 1.12),
     ],
 )
-def test_the_tables_show_the_step_on_one_device_alone(reference_data, name, file, low, high):
+def test_the_tables_show_the_step_on_one_device_alone(measured_kernels, name, file, low, high):
     import pandas
 
-    table = pandas.read_csv(reference_data / "kernels" / file)
+    table = pandas.read_csv(measured_kernels / file)
     key = ["dtype", "h", "f", "topk", "E", "tp", "dist"]
     wide = table.pivot_table(index=key, columns="t", values="us").reset_index()
     steps = []

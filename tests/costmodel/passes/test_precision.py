@@ -228,10 +228,10 @@ def test_weights_of_any_width_decode_in_the_order_of_their_widths():
     assert np.all(np.diff(seconds) < 0)
 
 
-def test_measured_fp8_products_include_the_quantisation(reference_data):
+def test_measured_fp8_products_include_the_quantisation(measured_kernels):
     """Public fp8 rows take their input in 16 bits: with 16-bit constants, the pass beside the
     product is missed."""
-    with (reference_data / "kernels" / "gemm_h100_sxm.csv").open(encoding="utf-8") as stream:
+    with (measured_kernels / "gemm_h100_sxm.csv").open(encoding="utf-8") as stream:
         rows = [
             row for row in csv.DictReader(stream) if row["dtype"] == "fp8" and int(row["m"]) <= 512
         ]

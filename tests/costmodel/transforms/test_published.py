@@ -1,7 +1,6 @@
 """Published figures of compressed, sparse and hybrid models against predictions, with the errors as
 they are."""
 
-import csv
 from dataclasses import replace
 
 import numpy as np
@@ -44,11 +43,10 @@ MISTRAL_SMALL = Architecture(
 PROMPT = 128  # "short": the papers do not say
 
 
-def published(reference_data, system):
-    with (reference_data / "published" / "speculative_and_serving.csv").open(
-        encoding="utf-8"
-    ) as stream:
-        return [row for row in csv.DictReader(stream) if row["system"] == system]
+@pytest.fixture
+def published_of(published_rows):
+    """Maps a system to its published rows."""
+    return lambda system: [row for row in published_rows if row["system"] == system]
 
 
 def model_of(row):
@@ -73,9 +71,9 @@ def a5000():
     )
 
 
-def test_dfloat11_sizes(reference_data):
+def test_dfloat11_sizes(published_of):
     """All four published sizes; one ratio stands for all models."""
-    rows = [row for row in published(reference_data, "DFloat11") if row["dataset"] == "model size"]
+    rows = [row for row in published_of("DFloat11") if row["dataset"] == "model size"]
     errors = []
     for row in rows:
         model = model_of(row)
@@ -90,14 +88,9 @@ def test_dfloat11_sizes(reference_data):
     assert max(map(abs, errors)) < 0.01
 
 
-def test_dfloat11_decode_rates(reference_data):
-    """15 published rates: A5000 at batch 1 set the unpacking rate, the other fourteen are
-    predicted."""
-    rows = [
-        row
-        for row in published(reference_data, "DFloat11")
-        if row["dataset"] == "decode throughput"
-    ]
+def test_dfloat11_decode_rates(published_rows, published_of):
+    """Published rates: A5000 at batch 1 set the unpacking rate, the others are predicted."""
+    rows = [row for row in published_of("DFloat11") if row["dataset"] == "decode throughput"]
     devices = {"RTX A5000 24GB": a5000(), "A100-40GB": load_device("a100-sxm-40")}
     errors = {}
     for row in rows:
@@ -119,10 +112,11 @@ def test_dfloat11_decode_rates(reference_data):
         f"\nheld out: median {np.median(np.abs(held_out)):.0%}, largest"
         f" {np.abs(held_out).max():.0%}"
     )
-    assert len(rows) == 15
+    assert len(rows) == (15 if published_rows.whole else 6)
     assert abs(errors[fitted]) < 0.05
     assert (
-        np.median(np.abs(held_out[:6])) < 0.10
+        np.median([abs(e) for key, e in errors.items() if "A5000" in key[0] and key != fitted])
+        < 0.10
     )  # the same device at other batches: unpacking is a fixed time
     assert np.median(np.abs(held_out)) < 0.30
     assert (
@@ -130,10 +124,10 @@ def test_dfloat11_decode_rates(reference_data):
     )  # the published loop on the A100 slows down with the batch, ours does not
 
 
-def test_dfloat11_against_offloading(reference_data):
+def test_dfloat11_against_offloading(published_of):
     """What it is for: weights that fit only when coded; the uncoded ones need a link for what is
     left over."""
-    for row in published(reference_data, "DFloat11"):
+    for row in published_of("DFloat11"):
         if row["dataset"] != "decode throughput":
             continue
         device = a5000() if "A5000" in row["hardware"] else load_device("a100-sxm-40")
@@ -149,7 +143,7 @@ def test_dfloat11_against_offloading(reference_data):
         assert need[0] > device.memory_bytes > need[1]
 
 
-def test_cache_transforms_against_published_gains(reference_data):
+def test_cache_transforms_against_published_gains(published_of):
     """Upper ends of abstracts, against the largest gain of this model over batch and context that
     fit."""
     stated = {"Mustafar": ("mustafar", "l40s"), "GEAR": ("gear", "a100-sxm-80")}
@@ -159,7 +153,7 @@ def test_cache_transforms_against_published_gains(reference_data):
         np.array([1024.0, 4096.0, 16_384.0, 65_536.0]),
     )
     for system, (name, device) in stated.items():
-        row = published(reference_data, system)[0]
+        row = published_of(system)[0]
         plain = Deployment(architecture=model, device=load_device(device), precision=Precision())
         small = apply(plain, named_transforms([name]))
         needed = footprint(model, plain.precision, batch=batch, context=context).total_bytes
@@ -180,10 +174,10 @@ def test_cache_transforms_against_published_gains(reference_data):
         assert 1.2 < most < 1 / ratio < float(row["speedup"]) * 1.25
 
 
-def test_leank_predicts_more_than_its_kernel_reaches(reference_data):
+def test_leank_predicts_more_than_its_kernel_reaches(published_of):
     """An error left standing: bytes alone promise more than the published kernel, whose channels
     are unaligned."""
-    (row,) = published(reference_data, "LeanK")
+    (row,) = published_of("LeanK")
     plain = Deployment(
         architecture=load_model("llama-3-8b"),
         device=load_device("a100-sxm-80"),
@@ -221,12 +215,10 @@ def super_apriel(full, sliding, recurrent):
     )
 
 
-def test_super_apriel_gains_of_hybrids_at_the_largest_batch(reference_data):
+def test_super_apriel_gains_of_hybrids_at_the_largest_batch(published_of):
     """32k context, each at the largest batch that fits (256 at most, vLLM's default then): 1, 2.9
     and 10.7 times."""
-    stated = [
-        float(row["value"]) for row in published(reference_data, "Super Apriel") if row["batch"]
-    ]
+    stated = [float(row["value"]) for row in published_of("Super Apriel") if row["batch"]]
     h100, rates = load_device("h100-sxm"), []
     for layers in ((48, 0, 0), (12, 26, 10), (0, 10, 38)):
         model = super_apriel(*layers)

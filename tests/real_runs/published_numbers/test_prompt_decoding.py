@@ -17,14 +17,11 @@ from real_runs.published_numbers.reading.table import read_rows
 
 
 @pytest.fixture(scope="module")
-def passes(reference_data):
+def passes(published_rows):
     """(query tokens, published and predicted seconds over those of a plain pass) by system and
     target."""
-    table = reference_data / "published" / "speculative_and_serving.csv"
-    if not table.is_file():
-        pytest.skip(f"no published tables at {reference_data}")
     found = {}
-    for row in read_rows(table):
+    for row in read_rows(published_rows.file):
         stated = re.search(r"L_fp=([\d.]+) ms vs vanilla ([\d.]+) ms", row.draft_cost)
         if "2405.18628" not in row.source or stated is None:
             continue

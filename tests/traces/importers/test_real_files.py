@@ -11,28 +11,41 @@ from traces.importers.formats import detect, import_trace, read_trace_any
 
 TREES = "a tree's shape and no acceptance"
 REFUSED = {
-    "SOURCES.md": "nothing of any format",
+    "../README.md": "nothing of any format",
+    "../trees.json": "several lists of paths of ranks",
     "log_lines.txt": "claimed by several formats",
     "rest_humaneval_baseline.txt": "times and no acceptance",
-    "samd_default_tree.json": TREES,
     "samd_default_tree_6_60.json": TREES,
     "samd_eagle.json": TREES,
-    "samd_token_recycle.json": TREES,
-    "sequoia_16x1-tree.json": TREES,
-    "sequoia_A100-CNN-68m-13b-stochastic-S16.json": TREES,
-    "sequoia_acceptance_rate_vector.json": "tree --acceptance",
-    "sequoia_demo_config.json": "configuration of a tree search",
-    "sequoia_demo_growmap.json": TREES,
-    "static_trees.json": "several lists of paths of ranks",
 }
-ANSWERS = [
-    "baseline_vicuna7b_mtbench",
-    "medusa_mtbench_13b",
-    "medusa_mtbench_13b_run1",
-    "medusa_mtbench_7b",
-    "medusa_mtbench_7b_run1",
-    "rest_vicuna7b_mtbench",
-]
+# as Sequoia's files are laid out; with numbers of our own
+LAID_OUT = {
+    "growmap.json": (
+        {
+            "roots": [[0], [1, 2], [3]],
+            "branches": [[2], [1, 0], [0]],
+            "Successors": [[1, 2], [3], [], []],
+            "mask": [[1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0], [1, 1, 0, 1]],
+            "depth": [0, 1, 1, 2],
+            "size": 4,
+        },
+        TREES,
+    ),
+    "acceptance-rate-vector.json": ({"p": [0.0, 0.6, 0.1, 0.05]}, "tree --acceptance"),
+    "demo-config.json": (
+        {
+            "acceptance_rate_vector": "acceptance-rate-vector.pt",
+            "max_depth": 10,
+            "max_budget": 32,
+            "draft_time": 0.5,
+            "valid_budget": [1, 2],
+            "target_time": [9, 9],
+            "dst": "tree.pt",
+        },
+        "configuration of a tree search",
+    ),
+}
+ANSWERS = ["baseline_vicuna7b_mtbench", "medusa_mtbench_7b", "rest_vicuna7b_mtbench"]
 TABLES = {
     "measured_tables.csv": ("accept_len", "accept_len"),
     "specbench_leaderboard.csv": ("method", "mean_accepted_tokens"),
@@ -41,20 +54,29 @@ TABLES = {
 
 
 @pytest.fixture(scope="module")
-def logs(reference_data):
-    return reference_data / "engine_logs"
+def logs(published):
+    return published / "engine_logs"
 
 
 def test_every_file_is_accounted_for(logs):
-    known = {*REFUSED, *TABLES, *(f"{name}.jsonl" for name in ANSWERS)}
-    known |= {"specdecodebench_gsm8k.jsonl", "medusa_acc.csv", "rest_humaneval_rest.txt"}
+    known = {name for name in (*REFUSED, *TABLES) if "/" not in name}
+    known |= {*(f"{name}.jsonl" for name in ANSWERS), "medusa_acc.csv", "rest_humaneval_rest.txt"}
     assert {path.name for path in logs.iterdir()} == known
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_holds_no_acceptance_is_refused_by_what_it_is(logs, name):
     with pytest.raises(InputError, match=REFUSED[name]) as caught:
-        read_trace_any(logs / name, None if name != "SOURCES.md" else detect(logs / name).name)
+        read_trace_any(logs / name, None if name != "../README.md" else detect(logs / name).name)
+    assert name in str(caught.value)
+
+
+@pytest.mark.parametrize("name", LAID_OUT)
+def test_files_of_a_tree_search_are_refused_by_what_they_are(tmp_path, name):
+    content, rule = LAID_OUT[name]
+    (tmp_path / name).write_text(json.dumps(content))
+    with pytest.raises(InputError, match=rule) as caught:
+        read_trace_any(tmp_path / name)
     assert name in str(caught.value)
 
 

@@ -149,16 +149,10 @@ def test_read_tree_without_a_file(tmp_path):
             read_tree(path)
 
 
-def test_published_trees_are_read(reference_data):
-    document = json.loads((reference_data / "engine_logs" / "static_trees.json").read_text())
-    lists = [
-        value
-        for value in document.values()
-        if isinstance(value, list) and value and isinstance(value[0], list)
-    ]
-    for paths in lists:
-        assert Tree.from_json(paths).draft_tokens == len(paths)
-    assert lists
+def test_published_trees_are_read(published):
+    trees = json.loads((published / "trees.json").read_text())
+    for name, paths in trees.items():
+        assert set(Tree.from_json(paths).paths()) == set(map(tuple, paths)), name
 
 
 @pytest.mark.parametrize(
@@ -182,8 +176,6 @@ def test_children_that_are_no_tree_are_refused(document):
         Tree.from_json(document, file="tree.json")
 
 
-def test_published_trees_are_read_as_they_are_written(reference_data):
-    logs = reference_data / "engine_logs"
-    assert read_tree(logs / "samd_default_tree_6_60.json").nodes == 61
-    growmap = read_tree(logs / "sequoia_A100-CNN-68m-13b-stochastic-S16.json")
-    assert growmap.nodes == 16 and growmap.level_widths() == (4, 5, 4, 1, 1)
+def test_a_published_tree_is_read_as_it_is_written(published):
+    tree = read_tree(published / "engine_logs" / "samd_default_tree_6_60.json")
+    assert tree.nodes == 61 and tree.level_widths() == (7, 20, 21, 8, 4)

@@ -2,14 +2,13 @@
 certificates."""
 
 import itertools
-import json
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.optimizers.trees.batch_split import fastest_split, split_budget, tree_gains
+from costmodel.optimizers.trees.batch_split import fastest_split, split_budget
 from hardware_profiles.errors import InputError
 
 GAIN = st.floats(0.0, 1.0)
@@ -78,22 +77,6 @@ def test_rising_gains_come_with_a_bound(rows, seconds):
     found = fastest_split(rows, curve)
     assert found.tokens_per_s <= best + 1e-9
     assert best <= found.tokens_per_s + (found.certificate.gap or 0.0) + 1e-9
-
-
-def test_a_batch_shares_its_nodes_as_the_reference_does(reference_data):
-    rows = json.loads((reference_data / "reference/groundtruth_batch_alloc.json").read_text())[
-        "rows"
-    ]
-    for row in rows:
-        total = row["total_nodes_incl_roots"] - len(row["p"])
-        each = np.array(
-            [tree_gains(vector, max(total, 1), row["max_levels_incl_root"]) for vector in row["p"]]
-        )
-        found = split_budget(each, total)
-        assert found.tokens_per_step == pytest.approx(row["optimal_total"], abs=1e-9)
-        published = np.array(row["one_allocation"]) - 1
-        assert worth(each, published) == pytest.approx(row["optimal_total"], abs=1e-9)
-    assert len(rows) == 24
 
 
 def test_likely_requests_draft_more_and_flat_seconds_draft_all():

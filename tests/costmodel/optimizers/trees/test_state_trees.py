@@ -2,7 +2,6 @@
 acceptance."""
 
 import itertools
-import json
 
 import numpy as np
 import pytest
@@ -100,60 +99,6 @@ def test_one_state_is_the_likeliest_candidates(vector):
     assert law.tokens_per_step == pytest.approx(
         1.0 + max(sum(likeliest[:count]) for count in (1, 2, 3))
     )
-
-
-def published(reference_data, name):
-    accuracy, trees = (
-        reference_data / "acceptance" / each
-        for each in ("ppd_head_accuracy.json", "ppd_dynamic_trees.json")
-    )
-    if not trees.is_file():
-        pytest.skip(f"no published trees at {reference_data}")
-    rows = {
-        row["name"]: row["head_rank_accuracy"] for row in json.loads(accuracy.read_text())["rows"]
-    }
-    return [row for row in rows[name] if row], json.loads(trees.read_text())["trees"][name]
-
-
-def as_states(written):
-    """The published trees of one size in node order, and the probability that a step ends at each
-    candidate."""
-    ordered = [
-        sorted(written[state], key=lambda each: (len(each[0]), each[0]))
-        for state in sorted(written, key=int)
-    ]
-    states = StateTrees(
-        trees=tuple(Tree.from_paths([path for path, _, _ in rows]) for rows in ordered),
-        prompt_tokens=tuple(tuple(count for *_, count in rows) for rows in ordered),
-    )
-    return states, [[end for _, end, _ in rows] for rows in ordered]
-
-
-@pytest.mark.parametrize("name", ["dynamic_sparse_trees_3_vicuna_7b", "dynamic_sparse_trees_2_7b"])
-def test_published_trees_are_met_or_beaten_at_every_size(reference_data, name):
-    vectors, sizes = published(reference_data, name)
-    gains = []
-    for row in sizes:
-        states, ends = as_states(row["states"])
-        law = state_law(states, vectors)
-        for state, behind in enumerate(states.prompt_tokens):
-            moves = np.bincount(behind, ends[state], minlength=states.levels + 1)[1:]
-            moves[-1] += 1.0 - moves.sum()
-            assert law.moves[state] == pytest.approx(
-                moves, abs=2e-4
-            )  # they are rounded to five digits
-        best = best_state_trees(vectors, row["input_limit"], states.levels).law.tokens_per_step
-        assert best >= law.tokens_per_step - 1e-9
-        gains.append(best / law.tokens_per_step - 1.0)
-    print(f"\n{name}: {len(gains)} sizes, published trees lose up to {max(gains):.2%}")
-    assert len(gains) >= 6 and max(gains) <= 0.01  # greedy removal is close
-
-
-def test_trees_of_105_tokens_have_the_sizes_of_the_papers_table(reference_data):
-    vectors, _ = published(reference_data, "dynamic_sparse_trees_3_vicuna_7b")
-    states = best_state_trees(vectors, 105, 3).states
-    assert tuple(tree.draft_tokens for tree in states.trees) == (10, 33, 34)
-    assert states.sizes == (40, 105, 105)
 
 
 @pytest.mark.parametrize(

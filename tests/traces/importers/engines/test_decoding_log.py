@@ -193,8 +193,8 @@ def test_hostile_logs_raise_input_errors_only(folder, content):
         assert "hostile.log" in str(error)
 
 
-def test_real_lines_of_every_version(reference_data):
-    trace = read(reference_data / "engine_logs" / "log_lines.txt")
+def test_real_lines_of_every_version(published):
+    trace = read(published / "engine_logs" / "log_lines.txt")
     windows = trace.summary.windows
     assert [each.drafts for each in windows] == [99, 25, 203, 235, 13429, 0]
     printed = [2.71, 2.08, 2.01, 2.97]
