@@ -18,6 +18,7 @@ from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.draft_shape import OFF, DraftShape
 from costmodel.laws.acceptance import Acceptance, law_for
+from costmodel.laws.refined_method import method_policy
 from costmodel.method import Stop
 from costmodel.method_library import load_method
 from costmodel.optimizers.allowed import Contender
@@ -26,6 +27,8 @@ from costmodel.optimizers.candidates.dynamic_candidates import (
     dynamic_candidates,
     stopped_candidates,
 )
+from costmodel.optimizers.candidates.policy_candidates import policy_contenders
+from costmodel.optimizers.candidates.policy_grid import policy_grid
 from costmodel.optimizers.candidates.state_candidates import SIZES, state_candidates
 from costmodel.optimizers.candidates.static_candidates import (
     CHAIN_LENGTHS,
@@ -40,6 +43,8 @@ from costmodel.optimizers.drafters.named_drafters import names_of
 from costmodel.optimizers.drafters.sources import Source, trace_source
 from costmodel.optimizers.search import Choice, Optimum, search
 from hardware_profiles.errors import InputError
+from traces.kinds.refine_policy import RefinePolicy
+from traces.replay.confidence.played import Unplayed
 from traces.replay.statistics import request_draws
 
 DEFAULT_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -55,12 +60,14 @@ class ComparedDrafters:
     Args:
         question: the configuration, with the model resolved.
         sources: drafters and where their acceptance is known from, in the order given.
-        contenders: one per source.
+        contenders: one per source; of masked blocks one per rule, block and cache.
+        unplayed: policies of masked blocks that cannot be answered for.
     """
 
     question: DecodingConfiguration
     sources: Sequence[Source]
     contenders: Sequence[Contender]
+    unplayed: Sequence[Unplayed] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,6 +104,8 @@ class Recommendation(ComparedDrafters):
             "tokens_per_step": round(choice.acceptance.tokens_per_step, 3),
             "speedup": round(float(choice.result.speedup), 3),
         }
+        if choice.acceptance.agreement is not None:
+            provenance["agreement"] = choice.acceptance.agreement
         return replace(choice.configuration, provenance=provenance)
 
     def scheduled(self, choice: Choice) -> DecodingConfiguration | None:
@@ -121,7 +130,9 @@ def recommend(
     tree_sizes: Sequence[int] = TREE_SIZES,
     stop: Stop | None = None,
     shapes: Sequence[DraftShape] | None = None,
+    policies: Sequence[RefinePolicy] | None = None,
     limits: Limits | None = None,
+    floor: float | None = None,
     match_rate: float | None = None,
     drop_unfit: bool = False,
     seed: int = 0,
@@ -152,7 +163,10 @@ def recommend(
             dynamic ones where it holds expansions; empty for none.
         stop: a rule by which drafts may end early; compared beside those that it does not end.
         shapes: what is compared instead of all that, beside plain decoding.
+        policies: of masked blocks, to compare on recorded prompts; None: the usual ones.
         limits: latency limits.
+        floor: least agreement of such a policy that is chosen, 0 to 1; None: any is, and plain
+            decoding too.
         match_rate: share of steps with a proposal, for n-gram traces that did not record it.
         drop_unfit: leave out batches that do not fit memory instead of raising.
         seed: of the split, the bootstrap and the error draws.
@@ -170,6 +184,7 @@ def recommend(
         tree_sizes=tree_sizes,
         stop_on=None if stop is None else (stop, batches, contexts),
         shapes=shapes,
+        policies=policies,
         grid=(batches, contexts),
         match_rate=match_rate,
         seed=seed,
@@ -182,6 +197,7 @@ def recommend(
         batches=batches,
         contexts=contexts,
         limits=limits,
+        floor=floor,
         drop_unfit=drop_unfit,
         seed=seed,
     )
@@ -195,6 +211,7 @@ def compare(
     tree_sizes: Sequence[int] = TREE_SIZES,
     stop_on: tuple[Stop, Sequence[int], Sequence[int]] | None = None,
     shapes: Sequence[DraftShape] | None = None,
+    policies: Sequence[RefinePolicy] | None = None,
     grid: tuple[Sequence[int], Sequence[int]] = ((), ()),
     match_rate: float | None = None,
     seed: int = 0,
@@ -211,16 +228,19 @@ def compare(
         stop_on: a rule by which drafts may end early, and the batches and contexts whose costs it
             may weigh.
         shapes: as for `recommend`.
+        policies: as for `recommend`.
         grid: batches and contexts whose costs the rule of a shape may weigh.
         match_rate: as for `recommend`.
         seed: as for `recommend`.
         progress: as for `recommend`.
 
     Raises:
-        InputError: bad values, a method that a trace contradicts, or no model to ask about.
+        InputError: bad values, a method that a trace contradicts, no model to ask about, or no
+            policy that recorded prompts can answer for.
     """
     resolved, sources = _on_one_model(question, drafters, match_rate)
-    contenders = []
+    contenders: list[Contender] = []
+    policies, unplayed = _recorded_policies(sources, policies)
     for index, source in enumerate(sources):
         generator = np.random.default_rng(
             seed
@@ -230,6 +250,14 @@ def compare(
                 f"replaying {source.reference}" if source.positions else f"costing {source.method}"
             )
         configuration = drafter_question(resolved, source)
+        if source.prompts is not None:
+            mine = [policy for policy in policies if policy.cache == source.prompts.cache]
+            refining, unable = policy_contenders(
+                configuration, source.prompts, mine, source=index, seed=seed
+            )
+            contenders += refining
+            unplayed += unable
+            continue
         setting = build_setting(configuration)
         configuration = replace(configuration, exit_layers=setting.drafter.exit_layers)
         if shapes:
@@ -249,7 +277,38 @@ def compare(
                 configuration=configuration, setting=setting, candidates=candidates, source=index
             )
         )
-    return ComparedDrafters(question=resolved, sources=sources, contenders=contenders)
+    if not contenders:
+        raise InputError(unplayed[0].reason)
+    return ComparedDrafters(
+        question=resolved, sources=sources, contenders=contenders, unplayed=unplayed
+    )
+
+
+def _recorded_policies(
+    sources: Sequence[Source], stated: Sequence[RefinePolicy] | None
+) -> tuple[list[RefinePolicy], list[Unplayed]]:
+    """The policies that recorded prompts may answer for, and those whose cache was not recorded."""
+    recorded = {
+        source.prompts.cache: source.prompts for source in sources if source.prompts is not None
+    }
+    if not recorded:
+        return [], []
+    if stated is not None and not stated:
+        raise InputError("must be one policy at least", key="--commit")
+    if stated is None:
+        own = method_policy(load_method(sources[0].method))
+        stated = policy_grid(own, {cache: prompts.anchors for cache, prompts in recorded.items()})
+    caches = ", ".join(recorded)
+    unplayed = [
+        Unplayed(
+            policy=policy,
+            reason=f"cache: no trace was recorded with this cache; recorded: {caches}, got"
+            f" {policy.cache!r}",
+        )
+        for policy in stated
+        if policy.cache not in recorded
+    ]
+    return [policy for policy in stated if policy.cache in recorded], unplayed
 
 
 def recommend_among(
@@ -258,6 +317,7 @@ def recommend_among(
     batches: Sequence[int],
     contexts: Sequence[int],
     limits: Limits | None = None,
+    floor: float | None = None,
     drop_unfit: bool = False,
     seed: int = 0,
 ) -> Recommendation:
@@ -269,6 +329,7 @@ def recommend_among(
         batches: as for `recommend`.
         contexts: as for `recommend`.
         limits: latency limits.
+        floor: as for `recommend`.
         drop_unfit: as for `recommend`.
         seed: that `compared` was made with.
 
@@ -277,12 +338,15 @@ def recommend_among(
         NothingAllowedError: nothing fits or meets the limits, at any batch and context.
     """
     _check_grid(batches, contexts)
+    if floor is not None and not 0.0 <= floor <= 1.0:
+        raise InputError("must lie in [0, 1]", key="--quality-floor", value=floor)
     require_positions(compared.contenders[0].setting.target, max(contexts))
     optimum = search(
         compared.contenders,
         batches=batches,
         contexts=contexts,
         limits=limits,
+        floor=floor,
         drop_unfit=drop_unfit,
         seed=seed,
     )
@@ -290,6 +354,7 @@ def recommend_among(
         question=compared.question,
         sources=compared.sources,
         contenders=compared.contenders,
+        unplayed=compared.unplayed,
         optimum=optimum,
     )
 

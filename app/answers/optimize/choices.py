@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.answers.cells import MarkedCell
-from app.answers.drafting import drafting
+from app.answers.drafting import draft_words, drafting
 from app.answers.estimates import acceptance, pair, phases, point, provenance
 from app.answers.feasible import nearest_changes
 from app.answers.optimize.rows import (
@@ -27,7 +27,6 @@ from costmodel.answers.positions import context_remark
 from costmodel.answers.uncertainty import interval
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
-from costmodel.draft_shape import shape_of
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers import neighbours, search
 from costmodel.optimizers.allowed import Unmet, meets
@@ -121,7 +120,7 @@ def choice(picked: search.Choice, answer: Recommendation) -> ChoiceRow:
         context=picked.context,
         drafter=answer.names[picked.contender.source],
         method=picked.contender.method,
-        draft=str(shape_of(a)),
+        draft=draft_words(a),
         draft_tokens=a.draft_tokens,
         tree=a.tree.to_json() if a.tree is not None else None,
         tree_source=a.tree_source or None,
@@ -156,8 +155,12 @@ def _unmet_row(unmet: Unmet, limits: Limits) -> MarkedCell:
     def holds(_: DecodingConfiguration, at: Setting, batch: int, context: int) -> bool:
         return any(meets(at, a, limits, batch=batch, context=context) for a in tried)
 
-    nearest = nearest_changes(
-        configuration, unmet.acceptance, batch=unmet.batch, context=unmet.context, holds=holds
+    nearest = (
+        []  # other places hold the same policies
+        if unmet.misses == "quality"
+        else nearest_changes(
+            configuration, unmet.acceptance, batch=unmet.batch, context=unmet.context, holds=holds
+        )
     )
     where = configuration.deployment
     return MarkedCell(
@@ -200,7 +203,7 @@ def cell(
         tie=None
         if tie is None
         else TieRow(
-            draft=str(shape_of(tie.acceptance)),
+            draft=draft_words(tie.acceptance),
             topology=tie.acceptance.topology,
             draft_tokens=tie.acceptance.draft_tokens,
             lost_ratio=tie.lost_ratio,
@@ -228,7 +231,7 @@ def _placed(picked: search.Choice, answer: Recommendation) -> Placed:
         drafter=None if plain else answer.names[picked.contender.source],
         method="plain-decoding" if plain else picked.contender.method,
         topology=picked.topology,
-        draft=str(shape_of(a)),
+        draft=draft_words(a),
         draft_tokens=a.draft_tokens,
         tokens_per_step=a.tokens_per_step,
         tokens_per_s=numbers["tokens_per_s"],
@@ -236,6 +239,8 @@ def _placed(picked: search.Choice, answer: Recommendation) -> Placed:
         speedup=numbers["speedup"],
         speedup_interval=numbers["speedup_interval"],
         acceptance=None if plain else acceptance(answer.source(picked), [a]),
+        agreement=a.agreement,
+        agreement_interval=None if a.played is None else a.played.agreement_bounds,
     )
 
 
@@ -245,7 +250,7 @@ def _neighbour(beside: neighbours.Neighbour, names: Sequence[str]) -> NeighbourR
         kind=beside.kind,
         drafter=None if a.draft_tokens == 0 else names[beside.source],
         topology=a.topology,
-        draft=str(shape_of(a)),
+        draft=draft_words(a),
         draft_tokens=a.draft_tokens,
         tokens_per_step=a.tokens_per_step,
         tokens_per_s=None if beside.barred else beside.tokens_per_s,
@@ -284,7 +289,7 @@ def topology_rows(answer: Recommendation) -> list[TopologyBestRow]:
             drafter=answer.names[best.source],
             method=best.method,
             draft_tokens=best.acceptance.draft_tokens,
-            draft=str(shape_of(best.acceptance)),
+            draft=draft_words(best.acceptance),
             tokens_per_step=best.acceptance.tokens_per_step,
             tokens_per_s=best.tokens_per_s,
             speedup=best.speedup,
@@ -302,7 +307,7 @@ def curves(answer: Recommendation) -> list[Emission]:
         Emission(
             method=contender.method,
             drafter=answer.names[contender.source],
-            draft=str(shape_of(a)),
+            draft=draft_words(a),
             draft_tokens=a.draft_tokens,
             topology=a.topology,
             tokens_per_step=a.tokens_per_step,

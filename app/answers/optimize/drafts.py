@@ -1,14 +1,16 @@
-"""Which drafter, draft length, tree and batch? The search of `optimize` where nothing else is asked."""
+"""Which drafter, draft length, tree and batch, or which policy of masked blocks? The search of
+`optimize` over batches and contexts.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from app.answers.answer import Answer
 from app.answers.cells import LISTED, MarkedCell, cells_of, names_of, runnable
-from app.answers.deployables import deployables, file_paths
+from app.answers.deployables import Deployable, deployables, file_paths
 from app.answers.optimize.choices import (
     cell,
     ranked,
@@ -18,6 +20,13 @@ from app.answers.optimize.choices import (
     unmet_rows,
 )
 from app.answers.optimize.counted import counted_answer
+from app.answers.optimize.masked import (
+    DEFAULT_MODEL,
+    MaskedPolicies,
+    paying_policies,
+    policy_rows,
+    unplayed_rows,
+)
 from app.answers.optimize.recommended import Recommended, together
 from app.answers.optimize.rows import Counters
 from app.answers.progress import progress_line
@@ -37,7 +46,7 @@ from costmodel.draft_shape import DraftShape, read_stop
 from costmodel.method import Stop
 from costmodel.optimizers.allowed import NothingAllowedError
 from costmodel.optimizers.drafters.sources import Source
-from costmodel.optimizers.neighbours import neighbourhoods
+from costmodel.optimizers.neighbours import Neighbourhood, neighbourhoods
 from costmodel.optimizers.recommend import Recommendation, recommend
 from traces.importers.engines.running import Running
 
@@ -58,6 +67,7 @@ class _Grid:
         limits: latency limits.
         running: what an engine ran, where its counters are stated.
         scraped: files of these counters.
+        masked: policies of masked blocks, which compete in the place of drafts; None: drafts do.
     """
 
     batches: Sequence[int]
@@ -69,18 +79,24 @@ class _Grid:
     limits: Limits
     running: Running | None
     scraped: Sequence[Path]
+    masked: MaskedPolicies | None
 
 
-def search_drafts(question: OptimizeQuestion) -> Answer:
+def search_drafts(question: OptimizeQuestion, masked: MaskedPolicies | None = None) -> Answer:
     """Search drafters, draft lengths, trees and batches of every model, device and engine.
+
+    Args:
+        question: what is asked.
+        masked: policies of masked blocks, which compete in the place of drafts.
 
     Raises:
         InputError: a value that makes no sense, or a cell that cannot be answered.
     """
-    grid = _grid(question)
-    cells = cells_of(question.values)
+    grid = _grid(question, masked)
+    model = question.model or ("" if masked is None else DEFAULT_MODEL)
+    cells = cells_of(question.values | {"model": model})
     searches, unmet = _searched(question, cells, grid)
-    inputs = _inputs(question, searches, grid.scraped)
+    inputs = _inputs(question, searches, grid)
     folder = question.out if question.out is None or not is_object(question.out) else None
     several = len(cells) > 1
     answers = {}
@@ -95,6 +111,8 @@ def search_drafts(question: OptimizeQuestion) -> Answer:
             counters=None
             if running is None
             else counted_answer(search, running, grid.limits, question.seed),
+            masked=masked,
+            seed=question.seed,
         )
     if several or not answers:
         return together(inputs, answers, unmet, folder)
@@ -113,7 +131,7 @@ def draft_shapes(question: OptimizeQuestion, *others: str) -> list[DraftShape] |
     return named_shapes(question.shape, {**stated, "--tree-nodes": trees})
 
 
-def _grid(question: OptimizeQuestion) -> _Grid:
+def _grid(question: OptimizeQuestion, masked: MaskedPolicies | None) -> _Grid:
     contexts = whole_numbers(question.context, "--context", least=0)
     lengths = draft_lengths(question.draft_tokens, least=1)
     limits = Limits(
@@ -132,6 +150,7 @@ def _grid(question: OptimizeQuestion) -> _Grid:
         limits=limits,
         running=running_engine(scraped, question.model) if scraped else None,
         scraped=scraped,
+        masked=masked,
     )
 
 
@@ -156,6 +175,8 @@ def _searched(
                 stop=grid.stop,
                 shapes=grid.shapes,
                 limits=grid.limits,
+                policies=None if grid.masked is None else grid.masked.policies,
+                floor=None if grid.masked is None else grid.masked.floor,
                 drop_unfit=question.batch == DEFAULT_BATCHES,
                 seed=question.seed,
                 match_rate=question.match_rate,
@@ -186,6 +207,7 @@ def _searched(
             else:
                 searches.append(made)
                 unmet += unmet_rows(made.optimum.unmet, grid.limits)
+                unmet += [] if grid.masked is None else unplayed_rows(made)
     return searches, unmet
 
 
@@ -212,6 +234,9 @@ def _configured(
 
     def configured(here: ModelCell) -> tuple[DecodingConfiguration, list[Source]]:
         configuration = configuration_of(None, {**options, "model": "", **here})
+        if grid.masked is not None:
+            refined = replace(configuration, canvas_tokens=grid.masked.canvas_tokens)
+            return refined, list(grid.masked.sources)
         sources = named_sources(
             question,
             question.trace or (),
@@ -229,7 +254,7 @@ def _configured(
 
 
 def _inputs(
-    question: OptimizeQuestion, searches: Sequence[Recommendation], scraped: Sequence[Path]
+    question: OptimizeQuestion, searches: Sequence[Recommendation], grid: _Grid
 ) -> dict[str, Any]:
     """What was asked, with the models and traces that were read."""
     models = (
@@ -237,12 +262,15 @@ def _inputs(
         if question.model
         else dict.fromkeys(search.question.deployment.model for search in searches)
     )
-    traces = (source.path for search in searches for source in search.sources)
+    read = (source.path for search in searches for source in search.sources)
+    traces = read if grid.masked is None else question.trace or ()
+    floor = question.quality_floor if grid.masked is None else grid.masked.floor
     return inputs_of(
         question,
         model=",".join(models),
+        quality_floor=floor,
         trace=list(dict.fromkeys(str(path) for path in traces if path is not None)),
-        metrics=[str(file) for file in scraped],
+        metrics=[str(file) for file in grid.scraped],
         drafter=question.drafter or [],
         acceptance=as_given(question.acceptance),
         set=question.overrides or [],
@@ -267,6 +295,8 @@ def recommended(
     unmet: Sequence[MarkedCell] = (),
     folder: Path | None = None,
     counters: Counters | None = None,
+    masked: MaskedPolicies | None = None,
+    seed: int = 0,
 ) -> Recommended:
     """The answer of one cell.
 
@@ -276,14 +306,26 @@ def recommended(
         unmet: marked rows.
         folder: of the files of this cell; None where none are written.
         counters: what an engine's counters say of what runs, where they are stated.
+        masked: policies of masked blocks that were searched; None: drafts were.
+        seed: of the intervals of policies.
     """
     first = search.winners[0]
     schedules = schedule_rows(search)
     place = (search.names[first.contender.source], first.context)
     main = next((row for row in schedules if (row.drafter, row.context) == place), None)
-    around = neighbourhoods(search.contenders, search.optimum)
-    entries = deployables(search, context=first.context)
     picked = ranked(search)
+    around: Sequence[Neighbourhood | None] = [None] * len(picked.choices)
+    entries: list[Deployable] = []
+    if masked is None:
+        around = neighbourhoods(search.contenders, search.optimum)
+        entries = deployables(search, context=first.context)
+    else:
+        ranks = policy_rows(search, masked.floor, seed)
+        picked = replace(
+            picked,
+            choices=[rows[0] for rows in ranks if rows and rows[0].meets_floor],
+            alternatives=[row for rows in ranks for row in rows[bool(rows[0].meets_floor) :]],
+        )
     return Recommended(
         inputs=inputs,
         cells=[
@@ -303,6 +345,8 @@ def recommended(
         by_topology=topology_rows(search),
         exports={} if folder is None else file_paths(entries, folder),
         counters=counters,
+        quality=None if masked is None else masked.quality,
+        pays=None if masked is None else paying_policies(search, seed),
         search=search,
         entries=entries,
         folder=folder,

@@ -18,6 +18,8 @@ from app.answers.optimize.rows import (
     Counters,
     DrafterRow,
     Emission,
+    MaskedQuality,
+    PayingPolicy,
     Range,
     SharedSchedule,
     TopologyBestRow,
@@ -45,6 +47,8 @@ class Background:
         by_topology: the fastest of every topology.
         exports: paths of files by engine.
         counters: what an engine's counters say, where they were stated.
+        quality: what quality of masked blocks means, where their policies were searched.
+        pays: at which batches chosen policies beat the model decoded token by token.
     """
 
     inputs: Mapping[str, Any]
@@ -59,6 +63,8 @@ class Background:
     by_topology: Sequence[TopologyBestRow]
     exports: Mapping[str, Sequence[str]]
     counters: Counters | None = None
+    quality: MaskedQuality | None = None
+    pays: Sequence[PayingPolicy] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +73,8 @@ class Recommended(Background, Answer):
 
     Attributes:
         choices: the fastest at every batch and context.
-        alternatives: the best there of every other drafter.
-        unmet: batches and contexts at which nothing is allowed.
+        alternatives: the best there of every other drafter; of masked blocks all other policies.
+        unmet: batches and contexts at which nothing is allowed, and policies without an answer.
         search: what was found.
         entries: what every engine loads.
         folder: that files go to; None where none are written.
@@ -91,6 +97,9 @@ class Recommended(Background, Answer):
     def shown(self) -> Iterator[Table | str]:
         """Who wins where, what that rests on, and what engines load."""
         yield from _winners(self.inputs, [self], self.unmet)
+        if self.quality is not None:
+            yield self._front()
+            yield from map(folded, self._policy_lines(self.quality))
         if self.inputs["explain"]:
             yield from self.explained()
         if self.counters is not None:
@@ -102,6 +111,59 @@ class Recommended(Background, Answer):
             yield f"left out, too large for memory: batch {dropped}"
         if self.folder is not None:
             yield from file_lines(self.entries, self.folder)
+
+    def _front(self) -> Table:
+        return Table(
+            title="front: policies that nothing beats in both speed and agreement",
+            rows=self.front_rows,
+            columns=[
+                "batch",
+                "context",
+                "committed",
+                "block_tokens",
+                "cache",
+                "tokens_per_step",
+                "agreement",
+                "tokens_per_s",
+                "speedup",
+                "marks",
+            ],
+            once=["batch", "context"],
+            kind=ChoiceRow,
+        )
+
+    @property
+    def front_rows(self) -> list[ChoiceRow]:
+        """Policies on the front of speed and agreement, those that agree most first."""
+        front = [row for row in (*self.choices, *self.alternatives) if row.on_front]
+        return sorted(front, key=lambda row: (row.context, row.batch, -(row.agreement or 0.0)))
+
+    def _policy_lines(self, quality: MaskedQuality) -> Iterator[str]:
+        """What quality means, when the twin is beaten, and what has no answer."""
+        yield f"{quality.policies} policies, floor {quality.floor:.1%}; agreement: {quality.words}"
+        yield from self.twin_lines
+        yield from self.unplayed_lines
+
+    @property
+    def twin_lines(self) -> list[str]:
+        """From which pace, and at which batches, the choices beat the twin."""
+        return [row.twin_words for row in self.choices] + [row.words for row in self.pays or ()]
+
+    @property
+    def unplayed_lines(self) -> list[str]:
+        """Reasons of the policies that have no answer, with how many they are."""
+        reasons: dict[str, set[str]] = {}
+        for row in self.unmet:
+            if row.draft is not None:
+                reasons.setdefault(row.reason, set()).add(row.draft)
+        return [f"{len(names)} of the policies: {reason}" for reason, names in reasons.items()]
+
+    def documents(self) -> Mapping[str, Mapping[str, Any]]:
+        """Of masked blocks, which few engines load, the first choice as a configuration."""
+        first = self.choices[0].configuration
+        if self.quality is None or first is None:
+            return {}
+        return {"configuration.json": first}
 
     def _background(self) -> Iterator[str]:
         """What the acceptance rests on, what ties, and the schedules."""
@@ -221,6 +283,8 @@ def _winners(
 ) -> Iterator[Table | str]:
     """One table of the winner at every batch and context, why others cannot be, and the limits."""
     cells = [cell for answer in answers for cell in answer.cells]
+    unmet = [row for row in unmet if row.draft is None]
+    agrees = ["agreement"] if any(answer.quality is not None for answer in answers) else []
     rows: list[CellRow | MarkedCell] = [*cells, *unmet]
     names = [name for name in LISTED if len({str(getattr(row, name)) for row in rows}) > 1]
     order = {
@@ -239,7 +303,8 @@ def _winners(
         )
     )
     where = " on ".join(several(str(inputs[name]), name) for name in ("model", "device"))
-    beside = [] if names else ["next_best", "loses"]  # of several cells winners alone fit
+    # of several cells winners alone fit, and the front of policies says what comes next
+    beside = [] if names or agrees else ["next_best", "loses"]
     searches = [answer.search for answer in answers]
     yield Table(
         title=f"{where}, {several(inputs['engine'], 'engine')}: what to run at each batch",
@@ -250,11 +315,12 @@ def _winners(
             "context",
             "run",
             "tokens_per_step",
+            *agrees,
             "tokens_per_s",
             "speedup",
             *beside,
         ],
-        caption=words.caption(searches),
+        caption=words.POLICY_CAPTION if agrees else words.caption(searches),
         once=["context"],
         mark="run",
         kind=CellRow,

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from app.answers.answer import Column, Row
+from app.answers.breakeven.rows import TwinPayingRow
+from app.answers.drafting import rule_words
 from app.answers.estimates import Interval, KnownAcceptance, Phases, ProvenanceRow
 from app.answers.numbers import fixed
 
@@ -15,7 +17,13 @@ Range = tuple[int, int, int]  # first batch, last batch, draft tokens
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChoiceRow(Row):
-    """The best configuration of a drafter at one batch and context; intervals hold 80 %."""
+    """What was compared at one batch and context: the best configuration of a drafter, or a policy
+    of masked blocks; intervals hold 80 %.
+
+    Policies that are neither chosen nor on the front have no interval, nor what stands behind one.
+    The interval of a policy's pace reaches over states that hold less and more, that of its
+    agreement over prompts.
+    """
 
     model: Annotated[str, Column("Target model.")]
     device: Annotated[str, Column("Device.")]
@@ -26,7 +34,7 @@ class ChoiceRow(Row):
     drafter: Annotated[str, Column("What drafts, as the answer names it.")]
     method: Annotated[str, Column("Decoding method.")]
     topology: Annotated[str, Column("Kind of drafts, such as `chain`; `off` for none.")]
-    draft: Annotated[str, Column("Shape of the drafts, as `--shape` reads it.")]
+    draft: Annotated[str, Column("Shape of the drafts, as `--shape` reads it, or the policy.")]
     draft_tokens: Annotated[int, Column("Draft tokens per request and step.")]
     tree: Annotated[Mapping[str, Any] | None, Column("The tree, as `--tree` reads it.")]
     tree_source: Annotated[str | None, Column("What chose the tree.")]
@@ -35,22 +43,86 @@ class ChoiceRow(Row):
     )
     stop: Annotated[Mapping[str, Any] | None, Column("The rule that ends them.")] = None
     drafts: Annotated[Mapping[str, float] | None, Column("Their mean sizes.")] = None
-    tokens_per_step: Annotated[float, Column("Tokens emitted per step.")]
+    tokens_per_step: Annotated[float, Column("Tokens emitted per step.", "tokens/step", decimals=2)]
     proposal_ratio: Annotated[float, Column("Share of steps in which the drafter proposes.")]
     rule: Annotated[str | None, Column("How drafts are verified, where it loses quality.")]
     remark: Annotated[str, Column("What has to be said beside the numbers.")]
     exit_layers: Annotated[int | None, Column("Layers after which an early exit drafts.")]
     step_s: Annotated[float, Column("Time of a step.", unit="s")]
-    step_s_interval: Annotated[Interval, Column("Its interval.")]
-    tokens_per_step_interval: Annotated[Interval, Column("Interval of the tokens per step.")]
-    tokens_per_s: Annotated[float, Column("Tokens of all requests.")]
-    tokens_per_s_interval: Annotated[Interval, Column("Its interval.")]
-    speedup: Annotated[float, Column("Against no speculation at the same batch and context.")]
-    speedup_interval: Annotated[Interval, Column("Its interval.")]
-    limit: Annotated[str, Column("What the step waits for.")]
-    breakdown_s: Annotated[Phases, Column("Where the step's time goes.")]
-    provenance: Annotated[ProvenanceRow, Column("Where the numbers come from.")]
-    configuration: Annotated[Mapping[str, Any], Column("What to run, as `--config` reads it.")]
+    step_s_interval: Annotated[Interval | None, Column("Its interval.")] = None
+    tokens_per_step_interval: Annotated[
+        Interval | None, Column("Interval of the tokens per step.")
+    ] = None
+    tokens_per_s: Annotated[float, Column("Tokens of all requests.", "tokens/s")]
+    tokens_per_s_interval: Annotated[Interval | None, Column("Its interval.")] = None
+    speedup: Annotated[
+        float, Column("Against no speculation at the same batch and context.", decimals=2)
+    ]
+    speedup_interval: Annotated[Interval | None, Column("Its interval.")] = None
+    limit: Annotated[str | None, Column("What the step waits for.")] = None
+    breakdown_s: Annotated[Phases | None, Column("Where the step's time goes.")] = None
+    provenance: Annotated[ProvenanceRow | None, Column("Where the numbers come from.")] = None
+    configuration: Annotated[
+        Mapping[str, Any] | None, Column("What to run, as `--config` reads it.")
+    ] = None
+    policy: Annotated[str | None, Column("Name of the policy.")] = None
+    commit: Annotated[str | None, Column("Rule by which a pass commits tokens.")] = None
+    at: Annotated[Mapping[str, float] | None, Column("Thresholds of the rule.")] = None
+    block_tokens: Annotated[int | None, Column("Tokens of a block.", "block")] = None
+    cache: Annotated[
+        str | None, Column("What later passes of a block read: none, prefix or dual.")
+    ] = None
+    how: Annotated[str | None, Column("How the recording was replayed.")] = None
+    beyond_anchors: Annotated[
+        bool | None, Column("Whether it commits more boldly than anything recorded.")
+    ] = None
+    agreement: Annotated[
+        float | None, Column("Share of tokens that one token a pass puts there.", decimals=3)
+    ] = None
+    agreement_interval: Annotated[Interval | None, Column("Its 80 % interval.")] = None
+    meets_floor: Annotated[bool | None, Column("Whether it agrees as much as asked.")] = None
+    on_front: Annotated[bool | None, Column("Whether none as fast agrees more.")] = None
+    twin_tokens_per_s: Annotated[
+        float | None, Column("Of the same model, one token a pass with a KV cache.")
+    ] = None
+    needed_tokens_per_step: Annotated[
+        float | None, Column("Tokens a pass that equal the twin; None: no pace does.")
+    ] = None
+    needed_tokens_per_step_interval: Annotated[Interval | None, Column("Its 80 % interval.")] = None
+
+    @property
+    def committed(
+        self,
+    ) -> Annotated[str, Column("Rule and thresholds.", "rule", of=("commit", "at"))]:
+        """The commit rule of a policy with its thresholds."""
+        return rule_words(self.commit or "", self.at or {})
+
+    @property
+    def marks(
+        self,
+    ) -> Annotated[
+        str, Column("What sets it apart.", "mark", of=("meets_floor", "beyond_anchors"))
+    ]:
+        """What sets a policy on the front apart from others there."""
+        marks = (
+            (self.meets_floor is False, "below the floor"),
+            (self.beyond_anchors, "bolder than recorded"),
+        )
+        return ", ".join(words for holds, words in marks if holds)
+
+    @property
+    def twin_words(self) -> str:
+        """From which pace a policy beats the model decoded token by token, and whether it does."""
+        where = f"batch {self.batch:,}, context {self.context:,}"
+        twin = f"one token a pass with a KV cache ({self.twin_tokens_per_s:,.0f} tokens/s)"
+        if self.needed_tokens_per_step is None or self.needed_tokens_per_step_interval is None:
+            return f"{where}: no pace beats {twin}"
+        verdict = "wins" if self.speedup > 1.0 else "loses"
+        low, high = self.needed_tokens_per_step_interval
+        return (
+            f"{where}: needs {self.needed_tokens_per_step:.2f} [{low:.2f}–{high:.2f}] tokens per"
+            f" pass to equal {twin}; has {self.tokens_per_step:.2f} and {verdict}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,6 +151,10 @@ class Placed(Compared):
     speedup: Annotated[float, Column("Against no speculation.")]
     speedup_interval: Annotated[Interval, Column("Its interval.")]
     acceptance: Annotated[KnownAcceptance | None, Column("Where acceptance is known from.")]
+    agreement: Annotated[
+        float | None, Column("Of masked blocks, tokens that one token a pass puts there.")
+    ] = None
+    agreement_interval: Annotated[Interval | None, Column("Its interval.")] = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,6 +229,18 @@ class CellRow(Row):
     ) -> Annotated[float, Column("Tokens emitted per step.", "tokens/step", decimals=2)]:
         """Of the winner."""
         return self.winner.tokens_per_step
+
+    @property
+    def agreement(
+        self,
+    ) -> Annotated[float | None, Column("Tokens that one token a pass writes.", decimals=3)]:
+        """Of the winner."""
+        return self.winner.agreement
+
+    @property
+    def agreement_interval(self) -> Interval | None:
+        """Of the winner."""
+        return self.winner.agreement_interval
 
     @property
     def tokens_per_s(self) -> Annotated[float, Column("Tokens of all requests.", "tokens/s")]:
@@ -265,6 +353,39 @@ class TopologyBestRow(Compared):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PayingPolicy(TwinPayingRow):
+    """At which batches a chosen policy beats the model decoded token by token."""
+
+    policy: Annotated[str, Column("Name of the policy.")]
+    tokens_per_step: Annotated[float, Column("Tokens that a pass commits.")]
+
+    @property
+    def where(self) -> str:
+        """The policy and the context."""
+        return f"{self.policy}, context {self.context:,}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MaskedQuality(Row):
+    """What quality of masked blocks means, and on what it was counted."""
+
+    floor: Annotated[float, Column("Least agreement with one token a pass.")]
+    definition: Annotated[str, Column("What agreement is.")]
+    remark: Annotated[str, Column("What to think of it.")]
+    prompts: Annotated[Mapping[str, int], Column("Prompts by the cache of their recording.")]
+    canvas_tokens: Annotated[int, Column("Tokens that are refined.")]
+    policies: Annotated[int, Column("Policies that were searched.")]
+
+    @property
+    def words(self) -> str:
+        """All of it as a sentence."""
+        prompts = ", ".join(
+            f"{count} prompts (cache {cache})" for cache, count in self.prompts.items()
+        )
+        return f"{self.definition}; {prompts}, canvas of {self.canvas_tokens} tokens; {self.remark}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CountedInUse(Row):
     """What runs now, as counted, and what is predicted for it where it runs."""
 
@@ -354,5 +475,5 @@ class Counters(Row):
 
 
 def run_words(drafter: str | None, topology: str, draft: str) -> str:
-    """What is run: `eagle-3 chain:6`, or `off`."""
-    return draft if topology == "off" else f"{drafter} {draft}"
+    """What is run: `eagle-3 chain:6`, `off`, or a policy of masked blocks."""
+    return draft if topology in ("off", "block") else f"{drafter} {draft}"

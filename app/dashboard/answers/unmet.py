@@ -15,7 +15,11 @@ from app.render.json import jsonable
 from costmodel.optimizers.allowed import Unmet
 
 TITLE = "What does not hold"
-MISSED = {"memory": "does not fit", "limits": "misses the limits"}
+MISSED = {
+    "memory": "does not fit",
+    "limits": "misses the limits",
+    "quality": "has no policy that agrees enough",
+}
 
 
 def missed(state: State, unmet: Sequence[Unmet]) -> list[tuple[str, Sequence[Row]]]:

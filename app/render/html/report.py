@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from app.answers.answer import Answer
+from app.answers.optimize.recommended import Recommended
 from app.answers.pages import plots_available
 from app.render.charts import charts
 from app.render.charts.charts import contexts, digits, interval_words, rows
@@ -24,6 +24,7 @@ from app.render.html.optimize_sections import (
     shared_schedules,
 )
 from app.render.html.page import html_page, whole_answer, write_page
+from app.render.html.refining_page import refining_page
 from app.render.json import jsonable
 from hardware_profiles.units import MILLI
 from traces.kinds.tree import Tree
@@ -46,15 +47,18 @@ def write_report(answer: Json, path: Path) -> None:
     write_page(report_page(answer), path)
 
 
-def write_pages(answer: Answer, folder: Path) -> None:
+def write_pages(answer: Recommended, folder: Path) -> None:
     """Write report.html beside an answer of `optimize`, where it can be drawn.
 
     Args:
         answer: of one model, device and engine.
         folder: of its files.
     """
-    if plots_available():
-        write_report(jsonable(answer), folder / "report.html")
+    if not plots_available():
+        return
+    drawn = jsonable(answer)
+    page = refining_page(answer) if "quality" in drawn else report_page(drawn)
+    write_page(page, folder / "report.html")
 
 
 def report_page(answer: Json) -> str:

@@ -17,7 +17,6 @@ from costmodel.answers.positions import require_positions
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
-from costmodel.method import Stop
 from costmodel.optimizers.joint.evaluation import (
     Evaluation,
     Node,
@@ -31,6 +30,7 @@ from costmodel.optimizers.joint.floors import floor_of
 from costmodel.optimizers.joint.front import Front
 from costmodel.optimizers.joint.objective import refusal
 from costmodel.optimizers.joint.space import BATCH_CAPS, PLAIN, JointQuestion, Placement, batches_of
+from costmodel.optimizers.search import drafting
 from costmodel.passes.ops import Array, Mask
 from costmodel.scheduler import Scheduler
 from hardware_profiles.errors import InfeasibleError, InputError, UnknownNameError
@@ -379,10 +379,7 @@ def design_at(
         max_requests=batch // layout.data,
     )
     chosen = replace(
-        node.configuration,
-        draft_tokens=a.draft_tokens,
-        shape=a.tree or a.shape,
-        stop=a.stop or Stop(),
+        drafting(node.configuration, a),
         max_batch=batch,
         token_budget=scheduler.token_budget,
         batch=batch,

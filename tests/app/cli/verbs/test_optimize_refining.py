@@ -67,20 +67,17 @@ def test_the_fastest_policy_above_the_floor_is_chosen(optimize, rooftree, tmp_pa
         found["quality"]["prompts"] == {"none": 6, "dual": 6} and found["quality"]["floor"] == 0.9
     )
     rows = [*found["choices"], *found["alternatives"]]
-    assert len(rows) + 0 == 2 * (3 + 7) * 3 * 2 and not found["unmet"]
+    assert len(rows) == 2 * (3 + 7) * (2 + 1) and all(row["feasible"] for row in rows)
     for choice in found["choices"]:
-        able = [
-            row
-            for row in rows
-            if row["feasible"] and row["batch"] == choice["batch"] and row["agreement"] >= 0.9
-        ]
+        able = [row for row in rows if row["batch"] == choice["batch"] and row["agreement"] >= 0.9]
         assert choice["tokens_per_s"] == max(row["tokens_per_s"] for row in able)
         assert choice["agreement"] >= 0.9 and choice["on_front"]
-        needed = choice["needed_tokens_per_step"]
+        needed = choice.get("needed_tokens_per_step")
         assert needed is None or (choice["tokens_per_step"] > needed) == (choice["speedup"] > 1.0)
-    unable = [row for row in rows if not row["feasible"]]
-    assert {row["block_tokens"] for row in unable if row["cache"] == "none"} == {24}
-    assert all(row["reason"] for row in unable)
+    unable = found["unmet"]
+    assert len(unable) == (3 + 7) * 3 and all(row["reason"] for row in unable)
+    without = [row["draft"] for row in unable if row["draft"].endswith("no cache")]
+    assert len(without) == 3 + 7 and all("block 24" in draft for draft in without)
     again = rooftree("predict", "--config", tmp_path / "out" / "recommendation.json", "--json")
     priced = answer(again)["predictions"][-1]
     assert priced["tokens_per_s"] == pytest.approx(found["choices"][0]["tokens_per_s"])
@@ -94,7 +91,7 @@ def test_the_fastest_policy_above_the_floor_is_chosen(optimize, rooftree, tmp_pa
 
 
 def test_the_screen_says_what_quality_is_and_who_wins(optimize):
-    said = optimize(*STATED, "--quality-floor", "0.9").out
+    said = " ".join(optimize(*STATED, "--quality-floor", "0.9").out.split())
     for words in (
         "agreement: share of canvas positions",
         "6 prompts (cache none)",
