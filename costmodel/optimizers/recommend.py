@@ -69,6 +69,11 @@ class ComparedDrafters:
     contenders: Sequence[Contender]
     unplayed: Sequence[Unplayed] = ()
 
+    @property
+    def names(self) -> list[str]:
+        """What each drafter is called, one name per source."""
+        return names_of(self.sources)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recommendation(ComparedDrafters):
@@ -84,11 +89,6 @@ class Recommendation(ComparedDrafters):
     def winners(self) -> list[Choice]:
         """The fastest choice at every context and batch."""
         return [ranked[0] for ranked in self.optimum.ranked]
-
-    @property
-    def names(self) -> list[str]:
-        """What each drafter is called, one name per source."""
-        return names_of(self.sources)
 
     def source(self, choice: Choice) -> Source:
         """Where the acceptance of a choice is known from."""
@@ -265,7 +265,7 @@ def compare(
                 source,
                 [OFF, *(shape for shape in shapes if shape.drafts)],
                 generator=generator,
-                weighed=(setting, *grid),
+                weighed=(setting if grid[0] else None, *grid),
                 progress=progress,
             )
         else:

@@ -6,9 +6,8 @@ import math
 from typing import Any, TypeVar
 
 from app.answers.answer import Answer
-from app.answers.deployables import file_paths
+from app.answers.deployables import ENGINES, file_paths, first_deployable
 from app.answers.joint.confirmed import ConfirmedSearch, Finalist, confirmed_search
-from app.answers.joint.exports import joint_deployables
 from app.answers.joint.marked import marked_placements
 from app.answers.joint.question import joint_question
 from app.answers.joint.rows import (
@@ -27,7 +26,6 @@ from app.questions.optimize import OptimizeQuestion
 from app.questions.places import is_object
 from app.questions.resolve.accepted import as_given
 from costmodel.draft_shape import shape_of
-from costmodel.optimizers.drafters.named_drafters import names_of
 from costmodel.optimizers.joint.objective import UNITS
 from costmodel.optimizers.joint.space import JointQuestion
 
@@ -46,7 +44,8 @@ def answer(question: OptimizeQuestion) -> Answer:
         search = confirmed_search(joint, traffic, simulate=question.simulate, report=report)
     winner, optimum, comparison = search.finalists[0], search.optimum, search.comparison
     met = winner.meets(joint.slo)
-    entries = joint_deployables(winner.design.configuration) if met else []
+    best = [winner.design.configuration]
+    entries = [first_deployable(best, engine) for engine in ENGINES] if met else []
     folder = None if question.out is None or is_object(question.out) else question.out
     finalists = _finalists(search)
     return JointAnswer(
@@ -149,7 +148,7 @@ def _row(kind: type[_Design], joint: JointQuestion, finalist: Finalist, **more: 
         pp=layout.pipeline,
         dtype=formats.label,
         kv_dtype=formats.kv,
-        drafter="" if source is None else names_of(joint.sources)[source],
+        drafter="" if source is None else joint.compared.names[source],
         method=design.configuration.method,
         topology=design.configuration.topology,
         draft=str(shape_of(drafts)),

@@ -20,6 +20,7 @@ from app.answers.optimize.choices import (
     unmet_rows,
 )
 from app.answers.optimize.counted import counted_answer
+from app.answers.optimize.drafters import asked_drafters, draft_shapes
 from app.answers.optimize.masked import (
     DEFAULT_MODEL,
     MaskedPolicies,
@@ -32,13 +33,11 @@ from app.answers.optimize.rows import Counters
 from app.answers.progress import progress_line
 from app.questions.field import inputs_of
 from app.questions.groups import DraftingOptions, StoredOptions, values_in
-from app.questions.optimize import DEFAULT_BATCHES, DEFAULT_TREES, OptimizeQuestion
+from app.questions.optimize import DEFAULT_BATCHES, OptimizeQuestion
 from app.questions.places import is_object
 from app.questions.resolve.accepted import as_given, draft_lengths, named_sources
 from app.questions.resolve.chosen_configuration import configuration_of
-from app.questions.resolve.configurations import named_shapes
 from app.questions.resolve.counters import counters_source, running_engine, scrapes
-from app.questions.resolve.unnamed import beside_own, unnamed
 from app.questions.values import MOST_DRAFT_TOKENS, method_slug, milliseconds, whole_numbers
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
@@ -117,18 +116,6 @@ def search_drafts(question: OptimizeQuestion, masked: MaskedPolicies | None = No
     if several or not answers:
         return together(inputs, answers, unmet, folder)
     return answers[""]
-
-
-def draft_shapes(question: OptimizeQuestion, *others: str) -> list[DraftShape] | None:
-    """The only shapes that are compared; None where options leave them open.
-
-    Args:
-        question: whose `--shape` is read.
-        others: further fields that say what is drafted, which do not go with it.
-    """
-    stated = {f"--{name.replace('_', '-')}": getattr(question, name) for name in others}
-    trees = "" if question.tree_nodes == DEFAULT_TREES else question.tree_nodes
-    return named_shapes(question.shape, {**stated, "--tree-nodes": trees})
 
 
 def _grid(question: OptimizeQuestion, masked: MaskedPolicies | None) -> _Grid:
@@ -215,40 +202,32 @@ def _configured(
     question: OptimizeQuestion, grid: _Grid
 ) -> Callable[[ModelCell], tuple[DecodingConfiguration, list[Source]]]:
     """What makes the configuration of a cell and the drafters that compete in it."""
-    running, method = grid.running, question.method
     counted = None
-    if running is not None:
-        slug = method_slug(method, "--method")
-        counted = counters_source(running, slug, question.match_rate, grid.lengths or ())
-        method = ""
+    if grid.running is not None:
+        slug = method_slug(question.method, "--method")
+        counted = counters_source(grid.running, slug, question.match_rate, grid.lengths or ())
     options = {
         **values_in(StoredOptions, question),
         **values_in(DraftingOptions, question),
         **{name: getattr(question, name) for name in ("method", "pp", "ep", "dp", "fidelity")},
     }
-    recorded = (
-        bool(question.stop)
-        or any(shape.needs_recording for shape in grid.shapes or ())
-        or question.tree_nodes not in (DEFAULT_TREES, "0")
-    )
 
     def configured(here: ModelCell) -> tuple[DecodingConfiguration, list[Source]]:
         configuration = configuration_of(None, {**options, "model": "", **here})
         if grid.masked is not None:
             refined = replace(configuration, canvas_tokens=grid.masked.canvas_tokens)
             return refined, list(grid.masked.sources)
-        sources = named_sources(
-            question,
-            question.trace or (),
-            method=method,
-            model=here.get("model", ""),
-            lengths=grid.lengths or (),
-        )
         if counted is not None:
-            return configuration, [counted, *sources]
-        if sources:
-            return configuration, beside_own(configuration, sources, question.drafter)
-        return unnamed(configuration, method, recorded=recorded, match_rate=question.match_rate)
+            return configuration, [
+                counted,
+                *named_sources(
+                    question,
+                    question.trace or (),
+                    model=here.get("model", ""),
+                    lengths=grid.lengths or (),
+                ),
+            ]
+        return asked_drafters(question, configuration, lengths=grid.lengths, shapes=grid.shapes)
 
     return configured
 
