@@ -12,6 +12,7 @@ import numpy as np
 from costmodel.answers.estimate import estimate
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.allowed import Contender
+from costmodel.optimizers.front import Front
 from costmodel.optimizers.search import Optimum
 from traces.kinds.refine_policy import RefinePolicy
 
@@ -89,20 +90,25 @@ def policy_points(
             place=place,
             batch=batch,
             context=context,
-            tokens_per_s=float(speeds[place][at]),
+            tokens_per_s=float(table[place][at]),
             plain_tokens_per_s=float(plain.tokens_per_s),
-            meets=bool(np.isfinite(speeds[place][at]))
+            meets=bool(np.isfinite(table[place][at]))
             and candidate.agreement is not None
             and candidate.agreement >= floor,
         )
-        for contender, speeds in zip(contenders, optimum.speeds, strict=True)
+        for contender, table in zip(contenders, optimum.speeds, strict=True)
         for place, candidate in enumerate(contender.candidates)
         if candidate.played is not None
     ]
-    best, marked = -1.0, []
-    for point in sorted(points, key=lambda point: -point.tokens_per_s):
-        agreement = point.acceptance.agreement
-        ahead = point.fits and agreement is not None and agreement > best
-        marked.append(replace(point, on_front=ahead))
-        best = max(best, agreement or 0.0) if point.fits else best
-    return [point for met in (True, False) for point in marked if point.meets is met]
+    points.sort(key=lambda point: (not point.meets, -point.tokens_per_s))
+    agreements = np.array(
+        [np.nan if (a := point.acceptance.agreement) is None else a for point in points]
+    )
+    speeds = np.array([point.tokens_per_s for point in points])
+    known = np.flatnonzero(np.isfinite(speeds) & np.isfinite(agreements))
+    front: Front[int] = Front()
+    front.add(speeds[known], agreements[known], known.tolist())
+    return [
+        replace(point, on_front=True) if at in front.names else point
+        for at, point in enumerate(points)
+    ]

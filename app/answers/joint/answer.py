@@ -6,7 +6,7 @@ import math
 from typing import Any, TypeVar
 
 from app.answers.answer import Answer
-from app.answers.deployables import ENGINES, file_paths, first_deployable
+from app.answers.deployables import file_paths, first_deployable
 from app.answers.joint.confirmed import ConfirmedSearch, Finalist, confirmed_search
 from app.answers.joint.marked import marked_placements
 from app.answers.joint.question import joint_question
@@ -21,6 +21,7 @@ from app.answers.joint.rows import (
 )
 from app.answers.joint.simulated import DesignRun, Traffic
 from app.answers.progress import counting
+from app.exporters.registry import ENGINES
 from app.questions.field import inputs_of
 from app.questions.optimize import OptimizeQuestion
 from app.questions.places import is_object
@@ -134,7 +135,7 @@ def _row(kind: type[_Design], joint: JointQuestion, finalist: Finalist, **more: 
     """
     design = finalist.design
     layout, drafts = design.node.placement.layout, design.acceptance
-    where, source = design.configuration.deployment, design.node.source
+    where, node = design.configuration.deployment, design.node
     device, formats = design.node.setting.device, design.node.setting.deployment.precision
     price, output_tokens = device.price_usd_per_hour, joint.load.output_tokens
     return kind(
@@ -148,7 +149,7 @@ def _row(kind: type[_Design], joint: JointQuestion, finalist: Finalist, **more: 
         pp=layout.pipeline,
         dtype=formats.label,
         kv_dtype=formats.kv,
-        drafter="" if source is None else joint.compared.names[source],
+        drafter=joint.compared.names[node.source] if node.drafts else "",
         method=design.configuration.method,
         topology=design.configuration.topology,
         draft=str(shape_of(drafts)),

@@ -254,7 +254,7 @@ def _highest(values: Array) -> tuple[int, ...]:
 
 def _place(question: JointQuestion, base: Evaluation, design: Design) -> tuple[int, int, int]:
     """Where a design stands among those of its node: its shape, token budget and batch cap."""
-    shape = next(at for at, a in enumerate(base.node.shapes) if a is design.acceptance)
+    shape = next(at for at, a in enumerate(base.node.candidates) if a is design.acceptance)
     budget = question.token_budgets.index(design.scheduler.token_budget)
     return shape, budget, int(np.flatnonzero(base.node.batch == design.batch)[0])
 

@@ -15,7 +15,7 @@ from app.answers.breakeven.paying import paying_row
 from app.answers.cells import MarkedCell
 from app.answers.drafting import draft_words, policy_words
 from app.answers.estimates import phases, point, provenance
-from app.answers.optimize.rows import ChoiceRow, MaskedQuality, PayingPolicy
+from app.answers.optimize.rows import MaskedQuality, PayingPolicy, PolicyRow
 from app.questions.field import fields_of, refuse
 from app.questions.groups import (
     AcceptanceOptions,
@@ -153,7 +153,7 @@ def masked_policies(question: OptimizeQuestion) -> MaskedPolicies | None:
     )
 
 
-def policy_rows(answer: Recommendation, floor: float, seed: int) -> list[list[ChoiceRow]]:
+def policy_rows(answer: Recommendation, floor: float, seed: int) -> list[list[PolicyRow]]:
     """The policies that fit at every batch and context; the first is chosen, if it meets the floor.
 
     Args:
@@ -171,7 +171,7 @@ def policy_rows(answer: Recommendation, floor: float, seed: int) -> list[list[Ch
 
 def rows_at(
     answer: Recommendation, *, batch: int, context: int, floor: float, seed: int
-) -> list[ChoiceRow]:
+) -> list[PolicyRow]:
     """The policies that fit at one batch and context, in their order; the first and those on the
     front with intervals.
 
@@ -251,12 +251,12 @@ def paying_policies(answer: Recommendation, seed: int) -> list[PayingPolicy]:
     return list(rows.values())
 
 
-def _row(at: PolicyPoint, answer: Recommendation) -> ChoiceRow:
+def _row(at: PolicyPoint, answer: Recommendation) -> PolicyRow:
     """A policy without intervals of the cost model."""
     a, policy, where = at.acceptance, at.policy, at.contender.configuration.deployment
     played = a.played
     assert played is not None
-    return ChoiceRow(
+    return PolicyRow(
         model=where.model,
         device=where.device,
         engine=where.engine,
@@ -293,7 +293,7 @@ def _row(at: PolicyPoint, answer: Recommendation) -> ChoiceRow:
     )
 
 
-def _priced(row: ChoiceRow, at: PolicyPoint, answer: Recommendation, seed: int) -> ChoiceRow:
+def _priced(row: PolicyRow, at: PolicyPoint, answer: Recommendation, seed: int) -> PolicyRow:
     """The same with intervals of the cost model, the pace at which the twin is met, and what to
     run.
     """

@@ -1,14 +1,14 @@
 """What does `optimize` answer? What to run at every batch and context, of one cell or of several."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
 from app.answers.answer import Answer, Row, Table
 from app.answers.cells import LISTED, MarkedCell, reason_lines, several
-from app.answers.deployables import Deployable, file_lines, write_all
 from app.answers.optimize import words
+from app.answers.optimize.chosen import Chosen
 from app.answers.optimize.counted_words import counted_lines, counted_table
 from app.answers.optimize.neighbour_words import neighbour_lines, neighbour_table
 from app.answers.optimize.rows import (
@@ -20,6 +20,7 @@ from app.answers.optimize.rows import (
     Emission,
     MaskedQuality,
     PayingPolicy,
+    PolicyRow,
     Range,
     SharedSchedule,
     TopologyBestRow,
@@ -68,7 +69,7 @@ class Background:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recommended(Background, Answer):
+class Recommended(Background, Chosen):
     """The answer for one model, device and engine.
 
     Attributes:
@@ -76,23 +77,12 @@ class Recommended(Background, Answer):
         alternatives: the best there of every other drafter; of masked blocks all other policies.
         unmet: batches and contexts at which nothing is allowed, and policies without an answer.
         search: what was found.
-        entries: what every engine loads.
-        folder: that files go to; None where none are written.
     """
 
-    name: ClassVar[str] = "recommendation"
-    unwritten: ClassVar[tuple[str, ...]] = ("search", "entries", "folder")
+    unwritten: ClassVar[tuple[str, ...]] = ("search", *Chosen.unwritten)
     choices: Sequence[ChoiceRow]
     alternatives: Sequence[ChoiceRow]
-    unmet: Sequence[MarkedCell]
     search: Recommendation
-    entries: Sequence[Deployable]
-    folder: Path | None
-
-    @property
-    def own_rows(self) -> Sequence[ChoiceRow | MarkedCell]:
-        """Choices, alternatives, and what cannot be run."""
-        return [*self.choices, *self.alternatives, *self.unmet]
 
     def shown(self) -> Iterator[Table | str]:
         """Who wins where, what that rests on, and what engines load."""
@@ -109,8 +99,7 @@ class Recommended(Background, Answer):
         if self.dropped_batches:
             dropped = ", ".join(map(str, self.dropped_batches))
             yield f"left out, too large for memory: batch {dropped}"
-        if self.folder is not None:
-            yield from file_lines(self.entries, self.folder)
+        yield from self.files_shown()
 
     def _front(self) -> Table:
         return Table(
@@ -129,13 +118,14 @@ class Recommended(Background, Answer):
                 "marks",
             ],
             once=["batch", "context"],
-            kind=ChoiceRow,
+            kind=PolicyRow,
         )
 
     @property
-    def front_rows(self) -> list[ChoiceRow]:
+    def front_rows(self) -> list[PolicyRow]:
         """Policies on the front of speed and agreement, those that agree most first."""
-        front = [row for row in (*self.choices, *self.alternatives) if row.on_front]
+        rows = (*self.choices, *self.alternatives)
+        front = [row for row in rows if isinstance(row, PolicyRow) and row.on_front]
         return sorted(front, key=lambda row: (row.context, row.batch, -(row.agreement or 0.0)))
 
     def _policy_lines(self, quality: MaskedQuality) -> Iterator[str]:
@@ -147,7 +137,8 @@ class Recommended(Background, Answer):
     @property
     def twin_lines(self) -> list[str]:
         """From which pace, and at which batches, the choices beat the twin."""
-        return [row.twin_words for row in self.choices] + [row.words for row in self.pays or ()]
+        chosen = [row.twin_words for row in self.choices if isinstance(row, PolicyRow)]
+        return chosen + [row.words for row in self.pays or ()]
 
     @property
     def unplayed_lines(self) -> list[str]:
@@ -180,10 +171,6 @@ class Recommended(Background, Answer):
         """
         yield neighbour_table(self.cells, name.replace("--", " on ", 1).replace("--", ", "))
         yield from map(folded, neighbour_lines(self.cells))
-
-    def writers(self) -> Sequence[Callable[[Path, Path], object]]:
-        """The files that engines load."""
-        return [lambda stage, folder: write_all(self.entries, stage)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,26 +16,42 @@ Range = tuple[int, int, int]  # first batch, last batch, draft tokens
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ChoiceRow(Row):
-    """What was compared at one batch and context: the best configuration of a drafter, or a policy
-    of masked blocks; intervals hold 80 %.
+class Compared(Row):
+    """A configuration that was compared: what it drafts, and what a step of it emits."""
 
-    Policies that are neither chosen nor on the front have no interval, nor what stands behind one.
-    The interval of a policy's pace reaches over states that hold less and more, that of its
-    agreement over prompts.
-    """
+    drafter: Annotated[str | None, Column("What drafts.")]
+    topology: Annotated[str, Column("Kind of drafts, such as `chain`; `off` for none.")]
+    draft: Annotated[str, Column("Shape of the drafts, as `--shape` reads it, or the policy.")]
+    draft_tokens: Annotated[int, Column("Draft tokens per request and step.")]
+    tokens_per_step: Annotated[float, Column("Tokens emitted per step.", "tokens/step", decimals=2)]
+
+    @property
+    def words(self) -> str:
+        """What to run: `eagle-3 chain:6`, or `off`."""
+        return run_words(self.drafter, self.topology, self.draft)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate(Compared):
+    """What may be run: where, what it drafts, and how fast that is."""
 
     model: Annotated[str, Column("Target model.")]
     device: Annotated[str, Column("Device.")]
     engine: Annotated[str, Column("Serving engine.")]
     feasible: Annotated[bool, Column("Whether it can be run.")] = True
+    method: Annotated[str, Column("Decoding method.")]
     batch: Annotated[int, Column("Requests that decode together.")]
     context: Annotated[int, Column("Cached tokens per request.")]
-    drafter: Annotated[str, Column("What drafts, as the answer names it.")]
-    method: Annotated[str, Column("Decoding method.")]
-    topology: Annotated[str, Column("Kind of drafts, such as `chain`; `off` for none.")]
-    draft: Annotated[str, Column("Shape of the drafts, as `--shape` reads it, or the policy.")]
-    draft_tokens: Annotated[int, Column("Draft tokens per request and step.")]
+    tokens_per_s: Annotated[float, Column("Tokens of all requests.", "tokens/s")]
+    configuration: Annotated[
+        Mapping[str, Any] | None, Column("What to run, as `--config` reads it.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChoiceRow(Candidate):
+    """The best configuration of a drafter at one batch and context; intervals hold 80 %."""
+
     tree: Annotated[Mapping[str, Any] | None, Column("The tree, as `--tree` reads it.")]
     tree_source: Annotated[str | None, Column("What chose the tree.")]
     shape: Annotated[Mapping[str, Any] | None, Column("Policy of drafts that differ by step.")] = (
@@ -43,7 +59,6 @@ class ChoiceRow(Row):
     )
     stop: Annotated[Mapping[str, Any] | None, Column("The rule that ends them.")] = None
     drafts: Annotated[Mapping[str, float] | None, Column("Their mean sizes.")] = None
-    tokens_per_step: Annotated[float, Column("Tokens emitted per step.", "tokens/step", decimals=2)]
     proposal_ratio: Annotated[float, Column("Share of steps in which the drafter proposes.")]
     rule: Annotated[str | None, Column("How drafts are verified, where it loses quality.")]
     remark: Annotated[str, Column("What has to be said beside the numbers.")]
@@ -53,7 +68,6 @@ class ChoiceRow(Row):
     tokens_per_step_interval: Annotated[
         Interval | None, Column("Interval of the tokens per step.")
     ] = None
-    tokens_per_s: Annotated[float, Column("Tokens of all requests.", "tokens/s")]
     tokens_per_s_interval: Annotated[Interval | None, Column("Its interval.")] = None
     speedup: Annotated[
         float, Column("Against no speculation at the same batch and context.", decimals=2)
@@ -62,29 +76,35 @@ class ChoiceRow(Row):
     limit: Annotated[str | None, Column("What the step waits for.")] = None
     breakdown_s: Annotated[Phases | None, Column("Where the step's time goes.")] = None
     provenance: Annotated[ProvenanceRow | None, Column("Where the numbers come from.")] = None
-    configuration: Annotated[
-        Mapping[str, Any] | None, Column("What to run, as `--config` reads it.")
-    ] = None
-    policy: Annotated[str | None, Column("Name of the policy.")] = None
-    commit: Annotated[str | None, Column("Rule by which a pass commits tokens.")] = None
-    at: Annotated[Mapping[str, float] | None, Column("Thresholds of the rule.")] = None
-    block_tokens: Annotated[int | None, Column("Tokens of a block.", "block")] = None
-    cache: Annotated[
-        str | None, Column("What later passes of a block read: none, prefix or dual.")
-    ] = None
-    how: Annotated[str | None, Column("How the recording was replayed.")] = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PolicyRow(ChoiceRow):
+    """A policy of masked blocks at one batch and context.
+
+    Those that are neither chosen nor on the front have no intervals of the cost model, nor what
+    stands behind them. The interval of a policy's pace reaches over states that hold less and more,
+    that of its agreement over prompts.
+    """
+
+    policy: Annotated[str, Column("Name of the policy.")]
+    commit: Annotated[str, Column("Rule by which a pass commits tokens.")]
+    at: Annotated[Mapping[str, float], Column("Thresholds of the rule.")]
+    block_tokens: Annotated[int, Column("Tokens of a block.", "block")]
+    cache: Annotated[str, Column("What later passes of a block read: none, prefix or dual.")]
+    how: Annotated[str, Column("How the recording was replayed.")]
     beyond_anchors: Annotated[
-        bool | None, Column("Whether it commits more boldly than anything recorded.")
-    ] = None
+        bool, Column("Whether it commits more boldly than anything recorded.")
+    ]
     agreement: Annotated[
         float | None, Column("Share of tokens that one token a pass puts there.", decimals=3)
-    ] = None
-    agreement_interval: Annotated[Interval | None, Column("Its 80 % interval.")] = None
-    meets_floor: Annotated[bool | None, Column("Whether it agrees as much as asked.")] = None
-    on_front: Annotated[bool | None, Column("Whether none as fast agrees more.")] = None
+    ]
+    agreement_interval: Annotated[Interval | None, Column("Its 80 % interval.")]
+    meets_floor: Annotated[bool, Column("Whether it agrees as much as asked.")]
+    on_front: Annotated[bool, Column("Whether none as fast agrees more.")]
     twin_tokens_per_s: Annotated[
-        float | None, Column("Of the same model, one token a pass with a KV cache.")
-    ] = None
+        float, Column("Of the same model, one token a pass with a KV cache.")
+    ]
     needed_tokens_per_step: Annotated[
         float | None, Column("Tokens a pass that equal the twin; None: no pace does.")
     ] = None
@@ -95,7 +115,7 @@ class ChoiceRow(Row):
         self,
     ) -> Annotated[str, Column("Rule and thresholds.", "rule", of=("commit", "at"))]:
         """The commit rule of a policy with its thresholds."""
-        return rule_words(self.commit or "", self.at or {})
+        return rule_words(self.commit, self.at)
 
     @property
     def marks(
@@ -105,7 +125,7 @@ class ChoiceRow(Row):
     ]:
         """What sets a policy on the front apart from others there."""
         marks = (
-            (self.meets_floor is False, "below the floor"),
+            (not self.meets_floor, "below the floor"),
             (self.beyond_anchors, "bolder than recorded"),
         )
         return ", ".join(words for holds, words in marks if holds)
@@ -123,22 +143,6 @@ class ChoiceRow(Row):
             f"{where}: needs {self.needed_tokens_per_step:.2f} [{low:.2f}–{high:.2f}] tokens per"
             f" pass to equal {twin}; has {self.tokens_per_step:.2f} and {verdict}"
         )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Compared(Row):
-    """A configuration that was compared: what it drafts, and what a step of it emits."""
-
-    drafter: Annotated[str | None, Column("What drafts.")]
-    topology: Annotated[str, Column("Kind of drafts.")]
-    draft: Annotated[str, Column("Shape of the drafts.")]
-    draft_tokens: Annotated[int, Column("Draft tokens per request and step.")]
-    tokens_per_step: Annotated[float, Column("Tokens emitted per step.")]
-
-    @property
-    def words(self) -> str:
-        """What to run: `eagle-3 chain:6`, or `off`."""
-        return run_words(self.drafter, self.topology, self.draft)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

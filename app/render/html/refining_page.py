@@ -9,7 +9,7 @@ front, and when the autoregressive twin is beaten. Leaves out the figure
 from html import escape
 
 from app.answers.optimize.recommended import Recommended
-from app.answers.optimize.rows import ChoiceRow
+from app.answers.optimize.rows import PolicyRow
 from app.render.charts.charts import Figure, digits, interval_words
 from app.render.charts.refining_figures import refining_figure
 from app.render.html.page import figure_card, html_page, html_table
@@ -29,7 +29,7 @@ def refining_page(answer: Recommended) -> str:
     parts = [
         (
             f'<header><p class="eyebrow">{escape(title)} · {escape(str(inputs["method"]))}</p>'
-            f"<h1>{escape(headline(answer.choices[0]))}</h1>"
+            f"<h1>{escape(headline(answer))}</h1>"
             f"<p>Agreement: {escape(answer.quality.words)}.</p></header>"
         ),
         '<section class="grid">',
@@ -45,11 +45,12 @@ def refining_page(answer: Recommended) -> str:
     return html_page(title, "".join(parts), figures)
 
 
-def headline(first: ChoiceRow) -> str:
+def headline(answer: Recommended) -> str:
     """What to run at the first batch and context, in plain words (not escaped)."""
+    first = answer.choices[0]
     where = f"at batch {first.batch:,} and context {first.context:,}"
     verdict = f"{digits(first.speedup)}× the speed of one token a pass with a KV cache"
-    return f"Run {first.policy} {where}: {first.agreement:.1%} agreement, {verdict}"
+    return f"Run {first.draft} {where}: {answer.cells[0].agreement:.1%} agreement, {verdict}"
 
 
 _HEADS = (
@@ -64,7 +65,7 @@ _HEADS = (
 )
 
 
-def _cells(row: ChoiceRow) -> list[str]:
+def _cells(row: PolicyRow) -> list[str]:
     quantities = ("tokens_per_step", "agreement", "tokens_per_s")
     spans = [getattr(row, f"{name}_interval", None) for name in quantities]
     shown = [

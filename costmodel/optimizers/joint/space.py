@@ -9,7 +9,6 @@ out what a node does (`evaluation`).
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -18,7 +17,8 @@ from costmodel.answers.capacity import MOST_BATCH, UTILISATION
 from costmodel.answers.workload import Limits, Load
 from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration
-from costmodel.laws.acceptance import Acceptance, geometric
+from costmodel.laws.acceptance import geometric
+from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.joint.objective import Maximise
 from costmodel.optimizers.layouts import Layout
 from costmodel.optimizers.recommend import ComparedDrafters
@@ -139,21 +139,14 @@ class JointQuestion:
         """Model, engine and what is the same for all designs."""
         return self.compared.question
 
-    @cached_property
-    def contenders(self) -> "list[tuple[DecodingConfiguration, list[Acceptance], int | None]]":
-        """What is asked of each drafter, its draft shapes, and its place among the sources; plain
-        decoding first.
-        """
-        plain = replace(self.question.without_drafter(), method="plain-decoding")
-        drafting = [
-            (
-                contender.configuration,
-                [shape for shape in contender.candidates if shape.draft_tokens],
-                contender.source,
-            )
+    @property
+    def contenders(self) -> list[Contender]:
+        """The drafters that draft anything, on any placement."""
+        return [
+            contender
             for contender in self.compared.contenders
+            if any(shape.draft_tokens for shape in contender.candidates)
         ]
-        return [(plain, [PLAIN], None), *drafting]
 
     def placements(self) -> "Iterator[Placement]":
         """Every kind of device with every layout and format."""

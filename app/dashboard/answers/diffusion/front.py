@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from app.answers.drafting import policy_words
 from app.answers.optimize.masked import rows_at
-from app.answers.optimize.rows import ChoiceRow
+from app.answers.optimize.rows import PolicyRow
 from app.dashboard.answer import Card, DeferredAnswer, Figure, Row, lower
 from app.dashboard.answers.diffusion.recordings import Recording, shipped_recording
 from app.render.charts.charts import NEUTRAL, PALETTE, digits
@@ -120,7 +120,7 @@ def front_answer(
     )
 
 
-def _star(row: ChoiceRow) -> Figure:
+def _star(row: PolicyRow) -> Figure:
     """The chosen policy among the others."""
     return {
         "type": "scatter",
@@ -151,7 +151,7 @@ def reach_words(wins: Mapping[int, bool]) -> str:
     return f"ahead of it at batch {', '.join(f'{batch:,}' for batch in winning)}"
 
 
-def _best(result: Recommendation, rows: Sequence[ChoiceRow], floor: float) -> str:
+def _best(result: Recommendation, rows: Sequence[PolicyRow], floor: float) -> str:
     """The fastest at the asked agreement, and the pace that would be enough, in a sentence."""
     first = rows[0]
     if not first.meets_floor:
@@ -180,7 +180,7 @@ def _best(result: Recommendation, rows: Sequence[ChoiceRow], floor: float) -> st
     )
 
 
-def _shown(rows: Sequence[ChoiceRow]) -> Sequence[Row]:
+def _shown(rows: Sequence[PolicyRow]) -> Sequence[Row]:
     return [
         {
             "policy": row.policy,
