@@ -11,33 +11,19 @@ from pathlib import Path
 
 import numpy as np
 
-from costmodel.answers.estimate import Setting
 from costmodel.answers.positions import require_positions
 from costmodel.answers.settings import build_setting
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.draft_shape import OFF, DraftShape
-from costmodel.laws.acceptance import Acceptance, law_for
 from costmodel.laws.refined_method import method_policy
 from costmodel.method import Stop
 from costmodel.method_library import load_method
 from costmodel.optimizers.allowed import Contender
-from costmodel.optimizers.candidates.asked_shapes import DRAWS, shape_acceptances
-from costmodel.optimizers.candidates.dynamic_candidates import (
-    dynamic_candidates,
-    stopped_candidates,
-)
+from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
 from costmodel.optimizers.candidates.policy_candidates import policy_contenders
 from costmodel.optimizers.candidates.policy_grid import policy_grid
-from costmodel.optimizers.candidates.state_candidates import SIZES, state_candidates
-from costmodel.optimizers.candidates.static_candidates import (
-    CHAIN_LENGTHS,
-    NGRAM_LENGTHS,
-    TREE_SIZES,
-    chain_candidates,
-    stated_candidates,
-    tree_candidates,
-)
+from costmodel.optimizers.candidates.usual_shapes import TREE_SIZES, usual_shapes
 from costmodel.optimizers.drafters.competing import carried, competing
 from costmodel.optimizers.drafters.named_drafters import names_of
 from costmodel.optimizers.drafters.sources import Source, trace_source
@@ -45,7 +31,6 @@ from costmodel.optimizers.search import Choice, Optimum, search
 from hardware_profiles.errors import InputError
 from traces.kinds.refine_policy import RefinePolicy
 from traces.replay.confidence.played import Unplayed
-from traces.replay.statistics import request_draws
 
 DEFAULT_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 DEFAULT_CONTEXTS = (1024,)
@@ -182,7 +167,7 @@ def recommend(
         drafters,
         draft_tokens=draft_tokens,
         tree_sizes=tree_sizes,
-        stop_on=None if stop is None else (stop, batches, contexts),
+        stop=stop,
         shapes=shapes,
         policies=policies,
         grid=(batches, contexts),
@@ -209,7 +194,7 @@ def compare(
     *,
     draft_tokens: Sequence[int] | None = None,
     tree_sizes: Sequence[int] = TREE_SIZES,
-    stop_on: tuple[Stop, Sequence[int], Sequence[int]] | None = None,
+    stop: Stop | None = None,
     shapes: Sequence[DraftShape] | None = None,
     policies: Sequence[RefinePolicy] | None = None,
     grid: tuple[Sequence[int], Sequence[int]] = ((), ()),
@@ -225,11 +210,10 @@ def compare(
         drafters: as for `recommend`.
         draft_tokens: as for `recommend`.
         tree_sizes: as for `recommend`.
-        stop_on: a rule by which drafts may end early, and the batches and contexts whose costs it
-            may weigh.
+        stop: as for `recommend`.
         shapes: as for `recommend`.
         policies: as for `recommend`.
-        grid: batches and contexts whose costs the rule of a shape may weigh.
+        grid: batches and contexts whose costs a stop rule may weigh.
         match_rate: as for `recommend`.
         seed: as for `recommend`.
         progress: as for `recommend`.
@@ -260,18 +244,18 @@ def compare(
             continue
         setting = build_setting(configuration)
         configuration = replace(configuration, exit_layers=setting.drafter.exit_layers)
-        if shapes:
-            candidates = shape_acceptances(
-                source,
-                [OFF, *(shape for shape in shapes if shape.drafts)],
-                generator=generator,
-                weighed=(setting if grid[0] else None, *grid),
-                progress=progress,
-            )
-        else:
-            candidates = candidates_of(
-                source, setting, draft_tokens, tree_sizes, stop_on, generator, progress
-            )
+        compared = (
+            [OFF, *(shape for shape in shapes if shape.drafts)]
+            if shapes
+            else usual_shapes(source, draft_tokens=draft_tokens, tree_sizes=tree_sizes, stop=stop)
+        )
+        candidates = shape_acceptances(
+            source,
+            compared,
+            generator=generator,
+            weighed=(setting if grid[0] else None, *grid),
+            progress=progress,
+        )
         contenders.append(
             Contender(
                 configuration=configuration, setting=setting, candidates=candidates, source=index
@@ -390,61 +374,6 @@ def drafter_question(question: DecodingConfiguration, source: Source) -> Decodin
     if resolved.exit_layers is None and recorded is not None and not source.borrowed:
         return replace(resolved, exit_layers=recorded)
     return resolved
-
-
-def candidates_of(
-    source: Source,
-    setting: Setting | None,
-    draft_tokens: Sequence[int] | None,
-    tree_sizes: Sequence[int],
-    stop_on: tuple[Stop, Sequence[int], Sequence[int]] | None,
-    generator: np.random.Generator,
-    progress: Progress | None = None,
-) -> list[Acceptance]:
-    """What of a drafter is compared: no speculation first, then chains, and trees where a recording
-    has ranks.
-
-    Args:
-        source: the drafter.
-        setting: whose seconds a stop rule may weigh; None without such a rule.
-        draft_tokens: as for `recommend`.
-        tree_sizes: as for `recommend`.
-        stop_on: a stop rule, with the batches and contexts that it is asked at.
-        generator: of the bootstrap and the split.
-        progress: called with a line of text per tree.
-
-    Raises:
-        InputError: a source that cannot be compared so.
-    """
-    trace, method = source.positions, load_method(source.method)
-    lengths = draft_tokens or (NGRAM_LENGTHS if method.may_propose_nothing else CHAIN_LENGTHS)
-    if trace is None:
-        if stop_on is not None:
-            rule = "needs a recording with positions: stated numbers do not tell when a draft ends"
-            raise InputError(rule, key="stop", value=f"{stop_on[0].rule} of {source.method}")
-        if method.shape.kind == "state_trees" and source.rates is not None:
-            return state_candidates(source, [0, *(draft_tokens or SIZES)])
-        return stated_candidates(source, lengths, every=draft_tokens is not None)
-    draws = request_draws(trace.prompt_kinds, generator=generator, draws=DRAWS)
-    if method.shape.kind == "state_trees" and trace.level >= 2:
-        return state_candidates(source, [0, *(draft_tokens or SIZES)], draws)
-    if trace.depth is not None:
-        lengths = [k for k in lengths if k <= trace.depth] or [trace.depth]
-    law = law_for(trace, method.verify.rule, lengths, at=method.verify.at)
-    candidates = chain_candidates(trace, lengths, draws, law)
-    trees = tree_sizes and trace.level >= 2 and trace.requests >= 2
-    if trees and law.judges_trees and (method.drafts_trees or trace.expansions is not None):
-        candidates += tree_candidates(trace, tree_sizes, draws, generator, law, progress=progress)
-    candidates += dynamic_candidates(trace, tree_sizes, draws)
-    if stop_on is None:
-        return candidates
-    stop, batches, contexts = stop_on
-    most = (
-        [max(lengths)] if stop.rule == "goodput" else lengths
-    )  # that controller picks the shorter ones itself
-    return candidates + stopped_candidates(
-        setting, trace, most, stop, draws, law, batches=batches, contexts=contexts
-    )
 
 
 def _check_grid(batches: Sequence[int], contexts: Sequence[int]) -> None:
