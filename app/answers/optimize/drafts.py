@@ -299,12 +299,8 @@ def recommended(
         around = neighbourhoods(search.contenders, search.optimum)
         entries = deployables(search, context=first.context)
     else:
-        ranks = policy_rows(search, masked.floor, seed)
-        picked = replace(
-            picked,
-            choices=[rows[0] for rows in ranks if rows and rows[0].meets_floor],
-            alternatives=[row for rows in ranks for row in rows[bool(rows[0].meets_floor) :]],
-        )
+        choices, alternatives = policy_rows(search, masked.floor, seed)
+        picked = replace(picked, choices=choices, alternatives=alternatives)
     return Recommended(
         inputs=inputs,
         cells=[

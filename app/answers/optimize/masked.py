@@ -153,20 +153,25 @@ def masked_policies(question: OptimizeQuestion) -> MaskedPolicies | None:
     )
 
 
-def policy_rows(answer: Recommendation, floor: float, seed: int) -> list[list[PolicyRow]]:
-    """The policies that fit at every batch and context; the first is chosen, if it meets the floor.
+def policy_rows(
+    answer: Recommendation, floor: float, seed: int
+) -> tuple[list[PolicyRow], list[PolicyRow]]:
+    """The policy that is chosen at every batch and context, and all others there that fit.
 
     Args:
         answer: what was found.
         floor: least agreement.
         seed: of the intervals.
     """
-    optimum = answer.optimum
-    return [
-        rows_at(answer, batch=batch, context=context, floor=floor, seed=seed)
-        for context in optimum.contexts
-        for batch in optimum.batches
-    ]
+    choices: list[PolicyRow] = []
+    others: list[PolicyRow] = []
+    for context in answer.optimum.contexts:
+        for batch in answer.optimum.batches:
+            rows = rows_at(answer, batch=batch, context=context, floor=floor, seed=seed)
+            chosen = sum(row.meets_floor for row in rows[:1])
+            choices += rows[:chosen]
+            others += rows[chosen:]
+    return choices, others
 
 
 def rows_at(

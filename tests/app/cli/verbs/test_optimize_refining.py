@@ -116,6 +116,24 @@ def test_without_policies_the_usual_ones_are_tried(optimize):
     ] == 0.95
 
 
+def test_several_devices_have_an_answer_each_and_what_does_not_fit_is_told(
+    optimize, rooftree, tmp_path
+):
+    places = ("--device", "h100-sxm,l4", "--batch", "1,4096", "--commit", "threshold:0.7,0.9")
+    found = answer(optimize(*places, "--block", "16", "--quality-floor", "0.5", "--json"))
+    assert {(row["device"], row["batch"]) for row in found["choices"]} == {
+        ("h100-sxm", 1),
+        ("l4", 1),
+    }
+    unmet = {(row["device"], row["batch"]): row for row in found["unmet"]}
+    assert {batch for _, batch in unmet} == {4096}
+    assert all(row["misses"] == "memory" for row in unmet.values())
+    assert {part["quality"]["floor"] for part in found["answers"]} == {0.5}
+    folder = tmp_path / "out" / "llama-3.1-8b--l4--vllm"
+    chosen = json.loads((folder / "configuration.json").read_text())
+    assert chosen["deployment"]["device"] == "l4" and (folder / "report.html").exists()
+
+
 def test_a_floor_out_of_reach_is_said_with_what_is_reached(optimize):
     done = optimize(
         "--commit",
