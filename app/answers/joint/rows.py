@@ -16,6 +16,7 @@ from hardware_profiles.units import MILLI
 
 Interval = tuple[float, float]
 _FRONT_ROWS = 12
+_AXES = ("device", "layout", "dtype", "kv_dtype", "devices", "batch_cap", "token_budget")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,17 +89,20 @@ class FinalistRow(DesignRow):
     ]
 
     @property
-    def marked_design(
-        self,
-    ) -> Annotated[
-        str,
-        Column("Design.", "design", of=("device", "layout", "dtype", "drafter", "draft")),
-    ]:
+    def run(self) -> Annotated[str, Column("What to run.", of=("drafter", "draft"))]:
+        """What is drafted, and what the design misses."""
+        return self._marked(self.words)
+
+    @property
+    def marked_design(self) -> str:
         """The design in a cell, and what it misses."""
+        return self._marked(self.design)
+
+    def _marked(self, words: str) -> str:
         if self.meets_limits:
-            return self.design
+            return words
         missed = "misses limits" if self.carries_load else "carries a part of the load"
-        return f"{self.design}, {missed}"
+        return f"{words}, {missed}"
 
     @property
     def seen_tpot_s(self) -> Annotated[float, Column("Mean time per token.", "TPOT", "s")]:
@@ -292,10 +296,8 @@ class JointAnswer(Chosen):
             title="the best design of each drafter and placement",
             rows=[*self.choices, *self.alternatives],
             columns=[
-                "marked_design",
-                "devices",
-                "batch_cap",
-                "token_budget",
+                *_AXES,
+                "run",
                 "objective",
                 "seen_tpot_s",
                 "seen_ttft_s",
@@ -304,6 +306,7 @@ class JointAnswer(Chosen):
             ],
             heads={"objective": self.objective.unit},
             caption=caption,
+            once=_AXES,
         )
 
     def _front(self) -> Table:

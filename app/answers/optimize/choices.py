@@ -239,8 +239,6 @@ def _placed(picked: search.Choice, answer: Recommendation) -> Placed:
         speedup=numbers["speedup"],
         speedup_interval=numbers["speedup_interval"],
         acceptance=None if plain else acceptance(answer.source(picked), [a]),
-        agreement=a.agreement,
-        agreement_interval=None if a.played is None else a.played.agreement_bounds,
     )
 
 

@@ -30,6 +30,8 @@ from app.questions.values import milliseconds
 from costmodel.answers.workload import Limits
 from costmodel.optimizers.recommend import Recommendation
 
+_POLICY = ["committed", "block_tokens", "cache"]  # what is run, of masked blocks
+
 
 @dataclass(frozen=True, kw_only=True)
 class Background:
@@ -108,16 +110,14 @@ class Recommended(Background, Chosen):
             columns=[
                 "batch",
                 "context",
-                "committed",
-                "block_tokens",
-                "cache",
+                *_POLICY,
                 "tokens_per_step",
                 "agreement",
                 "tokens_per_s",
                 "speedup",
                 "marks",
             ],
-            once=["batch", "context"],
+            once=["batch", "context", *_POLICY],
             kind=PolicyRow,
         )
 
@@ -271,8 +271,10 @@ def _winners(
     """One table of the winner at every batch and context, why others cannot be, and the limits."""
     cells = [cell for answer in answers for cell in answer.cells]
     unmet = [row for row in unmet if row.draft is None]
-    agrees = ["agreement"] if any(answer.quality is not None for answer in answers) else []
-    rows: list[CellRow | MarkedCell] = [*cells, *unmet]
+    masked = any(answer.quality is not None for answer in answers)
+    chosen = [row for answer in answers for row in answer.choices] if masked else cells
+    run, agrees = (_POLICY, ["agreement"]) if masked else (["run"], [])
+    rows: list[CellRow | ChoiceRow | MarkedCell] = [*chosen, *unmet]
     names = [name for name in LISTED if len({str(getattr(row, name)) for row in rows}) > 1]
     order = {
         name: list(
@@ -291,7 +293,7 @@ def _winners(
     )
     where = " on ".join(several(str(inputs[name]), name) for name in ("model", "device"))
     # of several cells winners alone fit, and the front of policies says what comes next
-    beside = [] if names or agrees else ["next_best", "loses"]
+    beside = [] if names or masked else ["next_best", "loses"]
     searches = [answer.search for answer in answers]
     yield Table(
         title=f"{where}, {several(inputs['engine'], 'engine')}: what to run at each batch",
@@ -300,17 +302,17 @@ def _winners(
             *names,
             "batch",
             "context",
-            "run",
+            *run,
             "tokens_per_step",
             *agrees,
             "tokens_per_s",
             "speedup",
             *beside,
         ],
-        caption=words.POLICY_CAPTION if agrees else words.caption(searches),
+        caption=words.POLICY_CAPTION if masked else words.caption(searches),
         once=["context"],
-        mark="run",
-        kind=CellRow,
+        mark=run[0],
+        kind=PolicyRow if masked else CellRow,
     )
     yield from map(folded, words.cell_lines(cells, searches))
     yield from reason_lines(unmet, names)

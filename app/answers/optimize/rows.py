@@ -155,10 +155,6 @@ class Placed(Compared):
     speedup: Annotated[float, Column("Against no speculation.")]
     speedup_interval: Annotated[Interval, Column("Its interval.")]
     acceptance: Annotated[KnownAcceptance | None, Column("Where acceptance is known from.")]
-    agreement: Annotated[
-        float | None, Column("Of masked blocks, tokens that one token a pass puts there.")
-    ] = None
-    agreement_interval: Annotated[Interval | None, Column("Its interval.")] = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -233,18 +229,6 @@ class CellRow(Row):
     ) -> Annotated[float, Column("Tokens emitted per step.", "tokens/step", decimals=2)]:
         """Of the winner."""
         return self.winner.tokens_per_step
-
-    @property
-    def agreement(
-        self,
-    ) -> Annotated[float | None, Column("Tokens that one token a pass writes.", decimals=3)]:
-        """Of the winner."""
-        return self.winner.agreement
-
-    @property
-    def agreement_interval(self) -> Interval | None:
-        """Of the winner."""
-        return self.winner.agreement_interval
 
     @property
     def tokens_per_s(self) -> Annotated[float, Column("Tokens of all requests.", "tokens/s")]:

@@ -48,9 +48,10 @@ def refining_page(answer: Recommended) -> str:
 def headline(answer: Recommended) -> str:
     """What to run at the first batch and context, in plain words (not escaped)."""
     first = answer.choices[0]
+    assert isinstance(first, PolicyRow)
     where = f"at batch {first.batch:,} and context {first.context:,}"
     verdict = f"{digits(first.speedup)}× the speed of one token a pass with a KV cache"
-    return f"Run {first.draft} {where}: {answer.cells[0].agreement:.1%} agreement, {verdict}"
+    return f"Run {first.draft} {where}: {first.agreement:.1%} agreement, {verdict}"
 
 
 _HEADS = (
