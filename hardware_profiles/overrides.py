@@ -19,6 +19,7 @@ from hardware_profiles.profile import (
     Device,
     NumberProvenance,
 )
+from hardware_profiles.units import amount_of_bytes, is_of_bytes
 
 SOURCE = "set on the command line"
 
@@ -33,7 +34,8 @@ def overridden(device: Device, override: str) -> Device:
 
     Args:
         device: the device to start from.
-        override: `device.<key>=<number>`, the number in SI.
+        override: `device.<key>=<number>`, the number in SI; bytes and their rates also with a
+            unit, as in 80GB or 3.35TB/s.
 
     Raises:
         InputError: no number, an unknown key (the nearest are offered), or a number out of its
@@ -89,9 +91,10 @@ def _with_constant(constants: Constants, name: str, number: float) -> Constants:
 
 def _number(key: str, text: str) -> float:
     try:
-        number = float(text)
+        rate = key.endswith("_per_s")
+        number = amount_of_bytes(text, per_s=rate) if is_of_bytes(key) else float(text)
     except ValueError:
-        raise InputError("must be a number, in SI", key=key, value=text) from None
+        number = math.nan
     if math.isnan(number):
         raise InputError("must be a number, in SI", key=key, value=text)
     if key != "device.processors":

@@ -5,6 +5,7 @@ and their rates. Currency conversion and time zones are left out.
 """
 
 import math
+import re
 
 NANO = 1e-9
 MICRO = 1e-6
@@ -23,6 +24,47 @@ GIB = 2**30
 HOUR_S = 3600.0
 
 _DECIMAL = ((EXA, "E"), (PETA, "P"), (TERA, "T"), (GIGA, "G"), (MEGA, "M"), (KILO, "k"), (1.0, ""))
+
+
+_BYTE_UNITS = {
+    "": 1.0,
+    "B": 1.0,
+    **{f"{prefix}B": factor for factor, prefix in _DECIMAL},
+    "KB": KILO,
+    "KiB": KIB,
+    "MiB": MIB,
+    "GiB": GIB,
+    "TiB": 2**40,
+}
+
+
+def amount_of_bytes(text: str, *, per_s: bool = False) -> float:
+    """The bytes that a person writes, as a plain number or with a unit; not-a-number where a text
+    is no such amount.
+
+    Args:
+        text: such as 3.5e8, 350MB or 16GiB.
+        per_s: it is a rate, and may end in /s.
+
+    Example:
+        >>> amount_of_bytes("16GiB"), amount_of_bytes("2.5 GB/s", per_s=True)
+        (17179869184.0, 2500000000.0)
+    """
+    written = text.strip()
+    if per_s:
+        written = written.removesuffix("/s")
+    parts = re.fullmatch(r"(.*?)\s*([kKMGTPE]?i?B|)", written)
+    if parts is None or parts[2] not in _BYTE_UNITS:
+        return math.nan
+    try:
+        return float(parts[1]) * _BYTE_UNITS[parts[2]]
+    except ValueError:
+        return math.nan
+
+
+def is_of_bytes(key: str) -> bool:
+    """Whether the number of a key, whose name ends in its unit, is of bytes or their rate."""
+    return key.endswith(("_bytes", "_bytes_per_s"))
 
 
 def format_bytes(count: float) -> str:

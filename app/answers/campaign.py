@@ -11,7 +11,6 @@ from app.answers.progress import progress_lines
 from app.questions.campaign import CampaignQuestion
 from app.questions.field import inputs_of
 from app.questions.places import require_folder
-from app.questions.values import seconds
 from hardware_profiles.places import is_place
 from hardware_profiles.units import GIGA, MILLI
 from real_runs.campaigns.campaign import JobOutcome, run_campaign
@@ -155,10 +154,10 @@ def answer(question: CampaignQuestion) -> CampaignResults:
         InputError: a file that cannot be read, or a folder that holds other results.
     """
     require_folder(question.out)
-    file, budget_s = shipped_campaign(question.file), seconds(question.budget, "--budget")
+    file = shipped_campaign(question.file)
     report = run_campaign(
         file,
-        budget_s=budget_s,
+        budget_s=question.budget_s,
         out=question.out,
         resume=question.resume,
         isolate=question.isolate,
@@ -166,7 +165,7 @@ def answer(question: CampaignQuestion) -> CampaignResults:
         progress=progress_lines(question.quiet),
     )
     return CampaignResults(
-        inputs=inputs_of(question, budget_s=budget_s),
+        inputs=inputs_of(question, budget_s=question.budget_s),
         out=question.out,
         seconds=report.seconds,
         jobs=report.outcomes,

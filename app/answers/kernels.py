@@ -11,7 +11,6 @@ from pydantic import ValidationError
 from app.answers.answer import Answer, Column, Row, Table
 from app.questions.field import inputs_of
 from app.questions.kernels import KernelsQuestion
-from app.questions.values import seconds, whole_numbers
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.loader import load_device
 from hardware_profiles.profile import Device
@@ -98,14 +97,13 @@ def answer(question: KernelsQuestion) -> KernelTimes:
     """
     if question.operation not in _OPERATIONS:
         raise UnknownNameError("operation", question.operation, _OPERATIONS)
-    budget_s = seconds(question.budget, "--budget")
     profile = None if question.profile is None else load_device(question.profile)
     sizes: dict[str, Any] = {}
     if question.table is not None:
         trace, what = _read(question.table), "kernels"
     else:
         sizes, what = _parameters(question), question.operation
-        trace = _measured(question, sizes, budget_s)
+        trace = _measured(question, sizes)
     if profile is None and question.plot is not None and trace.provenance.profile:
         profile = load_device(trace.provenance.profile)
     return KernelTimes(
@@ -120,13 +118,13 @@ def answer(question: KernelsQuestion) -> KernelTimes:
     )
 
 
-def _measured(question: KernelsQuestion, sizes: Mapping[str, Any], budget_s: float) -> KernelTrace:
+def _measured(question: KernelsQuestion, sizes: Mapping[str, Any]) -> KernelTrace:
     """The rows of a job of one operation, which join what `--out` has already."""
     job = {
         **sizes,
         "name": question.operation,
         "kind": question.operation,
-        "estimate_s": budget_s,
+        "estimate_s": question.budget_s,
         "dtype": question.dtype,
         "graph": question.graph,
         "repeats": question.repeats,
@@ -145,7 +143,7 @@ def _measured(question: KernelsQuestion, sizes: Mapping[str, Any], budget_s: flo
     trace = run_job(
         campaign.jobs[0],
         campaign,
-        deadline=time.monotonic() + budget_s,
+        deadline=time.monotonic() + question.budget_s,
         command=f"rooftree kernels {question.operation}",
     )
     if question.out is not None:
@@ -168,11 +166,12 @@ def _parameters(question: KernelsQuestion) -> dict[str, Any]:
     """The parameters that a kind of job takes."""
     operation, model = question.operation, question.model
     if operation in ("attention", "prefill", "steps"):
-        requests = whole_numbers(question.batch, "--batch", least=1, most=4096)
-        tokens = whole_numbers(question.query_tokens, "--query-tokens", least=1, most=1 << 20)
-        cached = whole_numbers(
-            question.context, "--context", least=int(operation != "prefill"), most=1 << 24
-        )
+        requests, tokens = list(question.batch), list(question.query_tokens)
+        cached = list(question.context)
+        if 0 in cached and operation != "prefill":
+            raise InputError(
+                f"{operation} reads cached tokens: at least 1", key="--context", value=0
+            )
         if operation == "steps":
             sizes = {"requests": requests, "query_tokens": tokens, "context": cached}
             longest = {"longest_call_s": _LONGEST_CALL_S}
@@ -185,7 +184,7 @@ def _parameters(question: KernelsQuestion) -> dict[str, Any]:
         if operation == "prefill":
             return shared | {"chunk": tokens, "prefix": cached}
         return shared | {"mask": question.mask, "query_tokens": tokens, "context": cached}
-    counts = whole_numbers(question.rows, "--rows", least=1)
+    counts = list(question.rows)
     by_kind: dict[str, dict[str, Any]] = {
         "gemm": {"models": [model], "rows": counts},
         "moe": {"model": model, "rows": counts},

@@ -5,8 +5,9 @@ Its fields become options in panels, as `--help` shows them. Leaves out what a f
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
@@ -59,7 +60,11 @@ def ask(verb: Verb, values: Mapping[str, Any], *, silent: bool = False) -> Answe
         if f.row.names == "models" and complete[f.name]:
             complete[f.name] = _with_family(complete[f.name], complete)
     question = verb(**complete, stated=frozenset(values))
-    answer: Answer = import_module(question.answered_by).answer(question)
+    try:
+        answer: Answer = import_module(question.answered_by).answer(question)
+    except InputError as error:
+        _name_file(error, [f for f in wanted if f.name in values], values)
+        raise
     if (plot := getattr(question, "plot", None)) is not None:
         write_plot(answer, plot)
     hand_over(answer, question)
@@ -96,6 +101,16 @@ def _write(answer: Answer, question: Any) -> None:
         write_files(answer, question.out)
 
 
+def _name_file(error: InputError, stated: Sequence[NamedField], values: Mapping[str, Any]) -> None:
+    """Say in the refusal of a whole file which option named it."""
+    for f in stated:
+        named = values[f.name] if isinstance(values[f.name], list) else [values[f.name]]
+        is_named = any(isinstance(path, Path) and str(path) == error.file for path in named)
+        if is_named and error.key is None and not f.row.argument:
+            error.message, error.key = f"{error.file}: {error.message}", f.option
+            error.file = None
+
+
 def _check_place(f: NamedField, value: Any) -> None:
     """Refuse, before any work, a folder or file that cannot be written."""
     if value is not None and f.row.place == "folder" and not is_object(value):
@@ -126,9 +141,9 @@ def command_of(verb: Verb) -> Callable[..., Any]:
     def run(running: typer.Context, **values: Any) -> Any:
         sources = {name: running.get_parameter_source(name) for name in values}
         stated = {
-            name: values[name]
-            for name, source in sources.items()
-            if source is not None and source.name == "COMMANDLINE"
+            f.name: _read(f, values[f.name])
+            for f in fields_of(verb)
+            if (source := sources[f.name]) is not None and source.name == "COMMANDLINE"
         }
         return ask(verb, stated)
 
@@ -139,8 +154,8 @@ def command_of(verb: Verb) -> Callable[..., Any]:
         inspect.Parameter(
             f.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=f.default,
-            annotation=Annotated[f.hint, _declared(f)],
+            default=f.default if f.default is inspect.Parameter.empty else f.written(f.default),
+            annotation=Annotated[_declared_type(f), _declared(f)],
         )
         for f in sorted(fields_of(verb), key=_position)
     ]
@@ -157,12 +172,25 @@ def _position(f: NamedField) -> int:
     return -1 if f.row.argument else _TABLE.get(f.row, len(_TABLE))
 
 
+def _read(f: NamedField, value: Any) -> Any:
+    """What typer hands over, which is a text where the field has a reader."""
+    return value if f.row.reads is None else f.read(value, key=f.option)
+
+
+def _declared_type(f: NamedField) -> Any:
+    """The type that typer reads a field as; a text where the field has a reader."""
+    if f.row.reads is None:
+        return f.hint
+    return str if f.default is not None else str | None
+
+
 def _declared(f: NamedField) -> Any:
     """The option, or argument, of a field."""
     row = f.row
     offered = getattr(completion, row.names) if row.names else None
     shown: dict[str, Any] = {"help": row.meaning, "autocompletion": offered}
-    placeholder = row.placeholder or _repeated(f.hint)
+    of_reader = None if row.reads is None else row.reads.placeholder
+    placeholder = row.placeholder or of_reader or _repeated(f.hint)
     shown |= {"metavar": placeholder} if placeholder else {}
     if row.argument:
         return typer.Argument(**shown)

@@ -50,6 +50,7 @@ from app.questions.simulate import SimulateQuestion
 from app.questions.sweep import SweepQuestion
 from app.questions.tree import TreeQuestion
 from app.questions.validate import ValidateQuestion
+from hardware_profiles.errors import CollectedError, RooftreeError
 
 HELP_OPTIONS = ("-h", "--help")
 cli = typer.Typer(
@@ -95,7 +96,7 @@ VERBS: Mapping[str, Callable[..., Question]] = {
 """Every verb by its words; each door asks them by `app.cli.door.ask`."""
 _FAMILIES = {
     "traces": "Import, inspect and compare recorded traces.",
-    "acceptance": "Published acceptance of drafters on their targets, with the source of every number.",
+    "acceptance": "List and compare published acceptance of drafters.",
 }
 
 
@@ -153,8 +154,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 done, 2 bad input, 3 infeasible, 130 interrupted, 1 where the machine fails: no memory, a
         full disk.
     """
-    from hardware_profiles.errors import CollectedError, RooftreeError
-
     words = sys.argv[1:] if arguments is None else arguments
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(

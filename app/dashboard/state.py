@@ -498,11 +498,11 @@ def asked_line(verb: Callable[..., Question], values: Mapping[str, object]) -> s
 
     Args:
         verb: the question that it answers.
-        values: by name of its fields, in the order of the line; what is empty is left out.
+        values: by keyword of its fields, in the order of the line; what is empty is left out.
     """
-    options = {field.name: field.option.removeprefix("--") for field in fields_of(verb)}
+    options = {field.keyword: field.option.removeprefix("--") for field in fields_of(verb)}
     name = verb.__name__.removesuffix("Question").lower()
-    return command([name], {options[field]: value for field, value in values.items()})
+    return command([name], {options[keyword]: value for keyword, value in values.items()})
 
 
 def with_values(state: State, values: Mapping[str, str | int | float]) -> State:

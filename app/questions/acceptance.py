@@ -25,7 +25,10 @@ class PublishedFilters:
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptanceListQuestion(OutputOptions, PublishedFilters, Question):
-    """List published figures; without a filter one line for each method and target."""
+    """List published acceptance figures.
+
+    Without a filter: one line for each method and target.
+    """
 
     answered_by: ClassVar[str] = "app.answers.acceptance.listed"
     seed: Seed = 0
@@ -33,7 +36,10 @@ class AcceptanceListQuestion(OutputOptions, PublishedFilters, Question):
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptanceShowQuestion(OutputOptions, Question):
-    """Show the figure that suits a method on a target best, with its place, to quote."""
+    """Show the published figure that suits a method and target best.
+
+    It says where the figure stands, to be quoted.
+    """
 
     answered_by: ClassVar[str] = "app.answers.acceptance.quoted"
     method: Annotated[str, Field("Method slug, as eagle-3.", Group.WORKLOAD, argument=True)]
@@ -45,8 +51,9 @@ class AcceptanceShowQuestion(OutputOptions, Question):
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptanceCompareQuestion(OutputOptions, PublishedFilters, Question):
-    """Put published figures of chains beside each other, and beside rates or a trace of your
-    own.
+    """Compare published figures with each other or with your own.
+
+    Yours are rates, or a trace.
     """
 
     answered_by: ClassVar[str] = "app.answers.acceptance.compared"

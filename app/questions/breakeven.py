@@ -22,14 +22,16 @@ from app.questions.groups import (
     PlacedOptions,
     RefiningOptions,
 )
+from app.questions.values import MOST_DRAFT_TOKENS, WholeNumbers
 
 
 @dataclass(frozen=True, kw_only=True)
 class BreakevenQuestion(
     OutputOptions, RefiningOptions, AcceptanceOptions, DraftingOptions, PlacedOptions, Question
 ):
-    """Say from which acceptance, to which draft cost and at which batches a method beats plain
-    decoding.
+    """Find the least acceptance at which a method pays off.
+
+    Also the largest draft cost, and the batches at which it beats plain decoding.
     """
 
     answered_by: ClassVar[str] = "app.answers.breakeven"
@@ -38,11 +40,15 @@ class BreakevenQuestion(
     trace: Trace = None
     tree: TreeFile = None
     shape: DraftShapes = None
-    batch: Batch = "1,8,64"
-    context: Context = "1024"
+    batch: Batch = (1, 8, 64)
+    context: Context = (1024,)
     draft_tokens: Annotated[
-        str | None,
-        Field("Draft tokens K, comma-separated. Default: 3.", Group.DRAFTING),
+        tuple[int, ...] | None,
+        Field(
+            "Draft tokens K, comma-separated. Default: 3.",
+            Group.DRAFTING,
+            reads=WholeNumbers(least=1, most=MOST_DRAFT_TOKENS),
+        ),
     ] = None
     fidelity: Fidelity = "calibrated"
     seed: Seed = 0

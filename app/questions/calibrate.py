@@ -7,12 +7,15 @@ from typing import Annotated, ClassVar
 from app.questions.field import Field, Group, Question
 from app.questions.fields import Device, Overrides, Seed
 from app.questions.groups import ScreenOptions
+from app.questions.values import Time
 
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrateQuestion(ScreenOptions, Question):
-    """Fit a quarter of the rows (--share), score the others; --score-only scores the same rows
-    without a fit.
+    """Fit a device's constants to measured kernels.
+
+    A quarter of the rows (--share) is fitted and the others are scored; --score-only scores the
+    same rows without a fit.
 
     Without tables it measures this machine: --here cpu or --here cuda says which device, --server
     or --engine llama.cpp which engine, of which --budget, --results, --resume, --base, --threads
@@ -43,7 +46,10 @@ class CalibrateQuestion(ScreenOptions, Question):
         Field("Measure this machine instead of reading tables: cpu, cuda or cuda:1.", Group.RUN),
     ] = None
     threads: Annotated[int, Field("With --here: CPU threads.", Group.HARDWARE, least=1)] = 1
-    budget: Annotated[str, Field("With --here: wall time, e.g. 10m.", Group.RUN)] = "10m"
+    budget_s: Annotated[
+        float,
+        Field("With --here: wall time, e.g. 10m.", Group.RUN, spelled="--budget", reads=Time()),
+    ] = 600.0
     results: Annotated[
         Path, Field("With --here: folder for the rows and the profile.", Group.HARDWARE)
     ] = Path("rooftree-out/calibrate")

@@ -6,11 +6,15 @@ from typing import Annotated, ClassVar
 
 from app.questions.field import Field, Group, Question
 from app.questions.groups import ScreenOptions
+from app.questions.values import Time
 
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignQuestion(ScreenOptions, Question):
-    """Measure what a campaign file lists, most important first, until the budget is spent."""
+    """Run a list of measurements within a time budget.
+
+    A campaign file lists them; the most important come first.
+    """
 
     answered_by: ClassVar[str] = "app.answers.campaign"
     file: Annotated[
@@ -21,7 +25,15 @@ class CampaignQuestion(ScreenOptions, Question):
             argument=True,
         ),
     ]
-    budget: Annotated[str, Field("Wall time for everything, e.g. 540s, 9m, 1h.", Group.RUN)] = "9m"
+    budget_s: Annotated[
+        float,
+        Field(
+            "Wall time for everything, e.g. 540s, 9m, 1h.",
+            Group.RUN,
+            spelled="--budget",
+            reads=Time(),
+        ),
+    ] = 540.0
     out: Annotated[Path, Field("Folder for the results.", Group.OUTPUT)] = Path(
         "rooftree-out/campaign"
     )

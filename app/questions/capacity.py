@@ -23,13 +23,17 @@ from app.questions.groups import (
     FormatOptions,
     OutputOptions,
 )
+from app.questions.values import MOST_DRAFT_TOKENS, MethodName, OneOf, WholeNumbers
 
 MOST_DEVICES = 1024  # of one replica, and of a kind
 
 
 @dataclass(frozen=True, kw_only=True)
 class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, FormatOptions, Question):
-    """Plan replicas for R requests per second: memory, latency limits, power and price decide."""
+    """Plan how many devices serve a number of requests per second.
+
+    Memory, latency limits, power and price decide.
+    """
 
     answered_by: ClassVar[str] = "app.answers.capacity"
     model: Model
@@ -56,8 +60,8 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
         Path | None,
         Field("Recorded requests (.parquet) instead of lengths.", Group.WORKLOAD),
     ] = None
-    slo_ttft: SloTtft = None
-    slo_tpot: SloTpot = None
+    slo_ttft_s: SloTtft = None
+    slo_tpot_s: SloTpot = None
     device: Annotated[
         list[str] | None,
         Field(
@@ -66,17 +70,29 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
         ),
     ] = None
     tp: Annotated[
-        str, Field("Devices that share every layer, comma-separated.", Group.HARDWARE)
-    ] = "1"
+        tuple[int, ...],
+        Field(
+            "Devices that share every layer, comma-separated.",
+            Group.HARDWARE,
+            reads=WholeNumbers(least=1, most=MOST_DEVICES),
+        ),
+    ] = (1,)
     pp: Pipeline = 1
     ep: Expert = 1
     dp: Data = 1
-    method: Annotated[str, Field("Method to compare with plain decoding.", Group.DRAFTING)] = ""
+    method: Annotated[
+        str,
+        Field("Method to compare with plain decoding.", Group.DRAFTING, reads=MethodName()),
+    ] = ""
     trace: Trace = None
     tree: TreeFile = None
     draft_tokens: Annotated[
-        str | None,
-        Field("Draft tokens K to choose among, comma-separated. Default: 1,3,5.", Group.DRAFTING),
+        tuple[int, ...] | None,
+        Field(
+            "Draft tokens K to choose among, comma-separated. Default: 1,3,5.",
+            Group.DRAFTING,
+            reads=WholeNumbers(least=1, most=MOST_DRAFT_TOKENS),
+        ),
     ] = None
     shape: DraftShapes = None
     search: Annotated[
@@ -88,6 +104,7 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
                 "budgets are searched for the cheapest, as `optimize --search full` does."
             ),
             Group.SEARCH,
+            reads=OneOf(("named", "full")),
         ),
     ] = "named"
     most_devices: Annotated[

@@ -9,8 +9,10 @@ from app.questions.fields import Config
 
 @dataclass(frozen=True, kw_only=True)
 class DashboardQuestion(Question):
-    """Serve the dashboard: recommendations, maps, trees, recordings and hardware as links that can
-    be shared.
+    """Serve the dashboard in a browser.
+
+    Recommendations, maps, trees, recordings and hardware are pages with links that can be
+    shared.
     """
 
     answered_by: ClassVar[str] = "app.dashboard.command"

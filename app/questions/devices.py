@@ -11,8 +11,9 @@ from app.questions.groups import OutputOptions
 
 @dataclass(frozen=True, kw_only=True)
 class DevicesQuestion(OutputOptions, Question):
-    """List device profiles, show one with the source of every number, or write a file for a new
-    one.
+    """List device profiles, show one, or write a file for a new one.
+
+    A profile is shown with the source of every number.
     """
 
     answered_by: ClassVar[str] = "app.answers.devices"

@@ -9,7 +9,10 @@ from app.questions.fields import Json, Quiet
 
 @dataclass(frozen=True, kw_only=True)
 class DoctorQuestion(Question):
-    """Look for devices, libraries, back ends and weights, and say which verbs would run."""
+    """Say which verbs would run on this machine.
+
+    Looks for devices, libraries, back ends and weights.
+    """
 
     answered_by: ClassVar[str] = "app.answers.doctor"
     gpu: Annotated[

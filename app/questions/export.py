@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from app.questions.field import Field, Group, Question
 from app.questions.fields import DraftDtype, Dtype, Json, KvDtype, Quiet, Seed, Trace
 from app.questions.groups import AcceptanceOptions
-from app.questions.values import MOST_DRAFT_TOKENS
+from app.questions.values import MOST_DRAFT_TOKENS, Rates
 
 _Devices = Annotated[int | None, Field("Devices that share every layer.", Group.HARDWARE, least=1)]
 _Length = Annotated[
@@ -107,15 +107,22 @@ class ImitatedOptions(AcceptanceOptions):
     """Acceptance that the engine draws instead of verifying."""
 
     acceptance_by_depth: Annotated[
-        str | None,
-        Field("P(first d draft tokens kept), d = 1..K, comma-separated.", Group.DRAFTING),
+        tuple[float, ...] | None,
+        Field(
+            "P(first d draft tokens kept), d = 1..K, comma-separated.",
+            Group.DRAFTING,
+            reads=Rates(),
+        ),
     ] = None
     trace: Trace = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportQuestion(ImitatedOptions, ServedOptions, StartedOptions, Question):
-    """Write a configuration in the form an engine loads; refuse what its version cannot express."""
+    """Write a configuration in the form that an engine loads.
+
+    What the engine's version cannot express is refused.
+    """
 
     answered_by: ClassVar[str] = "app.answers.export"
     engine: Annotated[

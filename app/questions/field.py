@@ -21,6 +21,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
+from app.questions.values import Reader
 from hardware_profiles.errors import InputError
 
 
@@ -72,10 +73,11 @@ class Field:
         spelled: the option, where it is not the name with dashes, such as `--set`; the keyword of
             Python is the same word with underscores.
         also: a second spelling of the option.
-        least: smallest number that makes sense; None: any.
+        reads: how its text becomes the value, such as `Milliseconds()`; None: as its type says.
+        least: smallest number that makes sense, of a plain number; None: any.
         most: largest one.
         names: what is offered for completion: `models`, `devices`, `engines`, `methods`, `shapes`.
-        placeholder: what stands for the value in help; empty: its type.
+        placeholder: what stands for the value in help; empty: that of its reader, or its type.
         place: a folder or file to write, which is refused before any work where it cannot be.
         argument: stands on the command line without its name.
         control: of the dashboard, which makes no other field of it; None: no page asks for it.
@@ -85,6 +87,7 @@ class Field:
     group: Group
     spelled: str = ""
     also: str = ""
+    reads: Reader | None = None
     least: float | None = None
     most: float | None = None
     names: Literal["", "models", "devices", "engines", "methods", "shapes"] = ""
@@ -135,23 +138,33 @@ class NamedField:
         """Whether it holds a list, so that the command line repeats its option."""
         return get_origin(self.type) is list
 
-    def read(self, value: Any) -> Any:
-        """A value that Python states, as the type of the field.
+    def read(self, value: Any, *, key: str) -> Any:
+        """A value that a door was told, as the field's own.
 
         Args:
-            value: of the type; a list where the command line takes commas, and a mapping where it
-                takes KEY=VALUE.
+            value: text of the command line; from Python also a number, a list where the command
+                line takes commas, and a mapping where it takes KEY=VALUE.
+            key: the field as the door spells it, for refusals.
 
         Raises:
-            InputError: of another type, or a number out of range.
+            InputError: of another kind, or out of range.
         """
+        try:
+            return self._read(value)
+        except InputError as error:
+            error.key = key
+            raise
+
+    def _read(self, value: Any) -> Any:
         if self.type is bool:
             return bool(value)
         words = stated_words(value)
+        if self.row.reads is not None:
+            return self.row.reads.read(",".join(words))
         if get_origin(self.type) is tuple:
             kinds = get_args(self.type)
             if len(words) != len(kinds):
-                raise InputError(f"must be {len(kinds)} values", key=self.keyword, value=value)
+                raise InputError(f"must be {len(kinds)} values", value=value)
             return tuple(self._one(kind, word) for kind, word in zip(kinds, words, strict=True))
         if self.is_list:
             (kind,) = get_args(self.type)
@@ -166,13 +179,19 @@ class NamedField:
             number = kind(word)
         except ValueError:
             rule = "must be a whole number" if kind is int else "must be a number"
-            raise InputError(rule, key=self.keyword, value=word) from None
+            raise InputError(rule, value=word) from None
         least = -math.inf if self.row.least is None else self.row.least
         most = math.inf if self.row.most is None else self.row.most
         if not least <= number <= most:
             rule = f"at least {least}" if math.isinf(most) else f"in {least}..{most}"
-            raise InputError(f"must be {rule}", key=self.keyword, value=number)
+            raise InputError(f"must be {rule}", value=number)
         return number
+
+    def written(self, value: Any) -> Any:
+        """A value of the field as answers repeat it: what the command line takes, or a number."""
+        if self.row.reads is None or value is None:
+            return value
+        return self.row.reads.written(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,11 +232,11 @@ def inputs_of(question: Question, **resolved: Any) -> dict[str, Any]:
             configuration file names.
     """
     inputs = {
-        field.keyword: None if (value := getattr(question, field.name)) == "" else value
+        field.keyword: field.written(getattr(question, field.name))
         for field in _own_fields(question)
         if field.name not in _OUTPUT_FIELDS
     }
-    return inputs | resolved
+    return {name: None if value == "" else value for name, value in inputs.items()} | resolved
 
 
 def refuse(question: Question, rules: Mapping[str, str]) -> None:
@@ -232,7 +251,7 @@ def refuse(question: Question, rules: Mapping[str, str]) -> None:
     """
     for named in _own_fields(question):
         if named.name in rules and named.name in question.stated:
-            value = getattr(question, named.name)
+            value = named.written(getattr(question, named.name))
             shown = value if isinstance(value, str | float | int) else ",".join(stated_words(value))
             raise InputError(rules[named.name], key=named.option, value=shown)
 

@@ -4,6 +4,16 @@ from pathlib import Path
 from typing import Annotated
 
 from app.questions.field import Control, Field, Group
+from app.questions.values import (
+    MOST_DRAFT_TOKENS,
+    Bytes,
+    MethodName,
+    Milliseconds,
+    Rates,
+    Share,
+    WholeNumbers,
+)
+from traces.kinds.refine_policy import MOST_CANVAS_TOKENS
 
 _TARGET = Field(
     "Shipped name (`rooftree models`), Hugging Face id or path of a config.json or .gguf; several by"
@@ -107,10 +117,11 @@ OutputTokens = Annotated[
     ),
 ]
 Batch = Annotated[
-    str,
+    tuple[int, ...],
     Field(
         "Batch sizes, comma-separated.",
         Group.WORKLOAD,
+        reads=WholeNumbers(least=1),
         control=Control(
             "Batch (requests)",
             "Requests decoded together: what your engine reports as running requests.",
@@ -121,10 +132,11 @@ Batch = Annotated[
     ),
 ]
 Context = Annotated[
-    str,
+    tuple[int, ...],
     Field(
         "Cached tokens per request, comma-separated.",
         Group.WORKLOAD,
+        reads=WholeNumbers(least=0),
         control=Control(
             "Context (tokens)",
             "Tokens in the cache of each request, prompt and output so far; take the mean of your traffic.",
@@ -265,6 +277,7 @@ MethodOrTraces = Annotated[
     Field(
         "Method slug (`rooftree methods`); default: the trace's, else speculative decoding.",
         Group.DRAFTING,
+        reads=MethodName(),
         names="methods",
         control=Control(
             "Drafting method",
@@ -289,13 +302,14 @@ Trace = Annotated[
     ),
 ]
 Acceptance = Annotated[
-    str | None,
+    tuple[float, ...] | None,
     Field(
         (
             "Instead of a trace: one rate of a token given those before it (0.72), or the share of"
             " steps in which each position was accepted (0.78,0.61,0.48), as engines print it."
         ),
         Group.DRAFTING,
+        reads=Rates(),
         control=Control(
             "Acceptance rate of a draft token",
             "Chance that a draft token is kept, given that those before it were; the same for all.",
@@ -330,6 +344,7 @@ MatchRate = Annotated[
     Field(
         "Share of steps in which an n-gram drafter proposes, where a trace does not tell.",
         Group.DRAFTING,
+        reads=Share(),
     ),
 ]
 DraftShapes = Annotated[
@@ -347,10 +362,11 @@ DraftShapes = Annotated[
     ),
 ]
 DraftTokens = Annotated[
-    str | None,
+    tuple[int, ...] | None,
     Field(
         "Draft tokens K, comma-separated.",
         Group.DRAFTING,
+        reads=WholeNumbers(least=1, most=MOST_DRAFT_TOKENS),
         control=Control("Draft tokens K", "Tokens drafted per request and step.", least=1, most=16),
     ),
 ]
@@ -388,7 +404,22 @@ DraftPasses = Annotated[
         least=1,
     ),
 ]
-DraftBytes = Annotated[float | None, Field("Bytes that one of its passes reads.", Group.DRAFTING)]
+DraftsOrNone = Annotated[
+    tuple[int, ...],
+    Field(
+        "Draft tokens K, comma-separated; 0: nothing is drafted.",
+        Group.DRAFTING,
+        reads=WholeNumbers(least=0, most=MOST_DRAFT_TOKENS),
+    ),
+]
+DraftBytes = Annotated[
+    float | None,
+    Field(
+        "Bytes that one of its passes reads, such as 3.5e8 or 350MB.",
+        Group.DRAFTING,
+        reads=Bytes(),
+    ),
+]
 DraftName = Annotated[
     str | None,
     Field("What it is called; default: own-drafter. --draft is its checkpoint.", Group.DRAFTING),
@@ -407,10 +438,11 @@ Commit = Annotated[
     ),
 ]
 Block = Annotated[
-    str | None,
+    tuple[int, ...] | None,
     Field(
         "Tokens of a masked block; several by commas for `optimize`.",
         Group.MASKED,
+        reads=WholeNumbers(least=1, most=MOST_CANVAS_TOKENS),
         control=Control(
             "Block (tokens)",
             "Tokens that are refined together before the next ones begin.",
@@ -444,6 +476,8 @@ SloTtft = Annotated[
     Field(
         "Longest time to first token, ms.",
         Group.LIMITS,
+        spelled="--slo-ttft",
+        reads=Milliseconds(),
         control=Control(
             "Longest time to first token (ms, 0: none)",
             "A prompt of the context's length; beside others it also waits for the steps that are under way.",
@@ -456,6 +490,8 @@ SloTpot = Annotated[
     Field(
         "Longest time per output token, ms.",
         Group.LIMITS,
+        spelled="--slo-tpot",
+        reads=Milliseconds(),
         control=Control(
             "Longest time per output token (ms, 0: none)",
             "What misses it is marked, and the nearest configuration that meets it is offered.",

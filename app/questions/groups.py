@@ -49,6 +49,7 @@ from app.questions.fields import (
     Url,
     Users,
 )
+from app.questions.values import OneOf, WholeNumbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,13 +116,24 @@ class DraftingOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AcceptanceOptions:
-    """What is accepted of the drafts, other than by a trace of its own option."""
+class StatedRates:
+    """What is accepted of the drafts, by rates."""
 
     acceptance: Acceptance = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatedDrafters:
+    """What is accepted of the drafts, in other words than rates or a trace of its own option."""
+
     tokens_per_step: TokensPerStep = None
     drafter: Drafters = None
     match_rate: MatchRate = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcceptanceOptions(StatedDrafters, StatedRates):
+    """What is accepted of the drafts, other than by a trace of its own option."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,6 +216,7 @@ class JointOptions:
                 " simulation. With full --device, --dtype and --kv-dtype take several by commas."
             ),
             Group.SEARCH,
+            reads=OneOf(("drafts", "full")),
         ),
     ] = "drafts"
     maximise: Annotated[
@@ -232,12 +245,20 @@ class JointOptions:
         ),
     ] = None
     batch_caps: Annotated[
-        str | None,
-        Field("With --search full: most requests in flight of a scheduler.", Group.SEARCH),
+        tuple[int, ...] | None,
+        Field(
+            "With --search full: most requests in flight of a scheduler.",
+            Group.SEARCH,
+            reads=WholeNumbers(least=1),
+        ),
     ] = None
     token_budgets: Annotated[
-        str | None,
-        Field("With --search full: most query tokens of an iteration (chunk sizes).", Group.SEARCH),
+        tuple[int, ...] | None,
+        Field(
+            "With --search full: most query tokens of an iteration (chunk sizes).",
+            Group.SEARCH,
+            reads=WholeNumbers(least=1),
+        ),
     ] = None
     simulate: Annotated[
         bool,

@@ -7,12 +7,14 @@ from typing import Annotated, ClassVar
 from app.questions.field import Field, Group, Question
 from app.questions.fields import Out
 from app.questions.groups import ScreenOptions
+from app.questions.values import Time, WholeNumbers
 
 
 @dataclass(frozen=True, kw_only=True)
 class KernelsQuestion(ScreenOptions, Question):
-    """Time kernels on a torch device, each checked against an exact answer first where it is
-    attention.
+    """Time kernels on a torch device.
+
+    Attention is first checked against an exact answer.
     """
 
     answered_by: ClassVar[str] = "app.answers.kernels"
@@ -28,18 +30,34 @@ class KernelsQuestion(ScreenOptions, Question):
     device: Annotated[str, Field("Torch device.", Group.HARDWARE)] = "cpu"
     dtype: Annotated[str, Field("fp32, bf16 or fp16.", Group.FORMATS)] = "fp32"
     threads: Annotated[int, Field("CPU threads.", Group.HARDWARE, least=1)] = 1
-    batch: Annotated[str, Field("Requests, comma-separated.", Group.WORKLOAD)] = "1"
+    batch: Annotated[
+        tuple[int, ...],
+        Field("Requests, comma-separated.", Group.WORKLOAD, reads=WholeNumbers(least=1, most=4096)),
+    ] = (1,)
     query_tokens: Annotated[
-        str,
-        Field("New tokens per request, or chunk lengths, comma-separated.", Group.RUN),
-    ] = "1,8,64"
+        tuple[int, ...],
+        Field(
+            "New tokens per request, or chunk lengths, comma-separated.",
+            Group.RUN,
+            reads=WholeNumbers(least=1, most=1 << 20),
+        ),
+    ] = (1, 8, 64)
     context: Annotated[
-        str, Field("Cached tokens per request, comma-separated.", Group.WORKLOAD)
-    ] = "512,2048"
+        tuple[int, ...],
+        Field(
+            "Cached tokens per request, comma-separated; 0 for prefill alone.",
+            Group.WORKLOAD,
+            reads=WholeNumbers(least=0, most=1 << 24),
+        ),
+    ] = (512, 2048)
     rows: Annotated[
-        str,
-        Field("Tokens of a product, kernels of a chain, or bytes of a copy.", Group.SEARCH),
-    ] = "1,8,64"
+        tuple[int, ...],
+        Field(
+            "Tokens of a product, kernels of a chain, or bytes of a copy.",
+            Group.SEARCH,
+            reads=WholeNumbers(least=1),
+        ),
+    ] = (1, 8, 64)
     mask: Annotated[str, Field("causal or tree.", Group.RUN)] = "causal"
     implementation: Annotated[
         list[str] | None,
@@ -52,7 +70,10 @@ class KernelsQuestion(ScreenOptions, Question):
         ),
     ] = True
     repeats: Annotated[int, Field("Most repeats.", Group.RUN, least=3)] = 15
-    budget: Annotated[str, Field("Wall time, e.g. 60s or 5m.", Group.RUN)] = "2m"
+    budget_s: Annotated[
+        float,
+        Field("Wall time, e.g. 60s or 5m.", Group.RUN, spelled="--budget", reads=Time()),
+    ] = 120.0
     table: Annotated[
         Path | None,
         Field("Measure nothing: take the rows of this file or results folder.", Group.WORKLOAD),

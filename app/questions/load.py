@@ -7,12 +7,14 @@ from typing import Annotated, ClassVar
 from app.questions.field import Field, Group, Question
 from app.questions.fields import Seed
 from app.questions.groups import LiveServerOptions, RequestOptions, ScreenOptions
+from app.questions.values import Time
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadQuestion(ScreenOptions, RequestOptions, LiveServerOptions, Question):
-    """Send a load to a live server (vLLM, SGLang, TensorRT-LLM, llama.cpp) and measure TTFT, TPOT
-    and throughput.
+    """Send a load to a live server and measure TTFT and TPOT.
+
+    The server is vLLM, SGLang, TensorRT-LLM or llama.cpp; its throughput is measured too.
 
     The folder gets requests.parquet, which `simulate --requests` plays, load.json, and, where the
     engine has counters, those before and after and acceptance.parquet, which `--trace` takes.
@@ -26,9 +28,14 @@ class LoadQuestion(ScreenOptions, RequestOptions, LiveServerOptions, Question):
         Path,
         Field("Folder for the answers; unfinished work is kept there too.", Group.OUTPUT),
     ]
-    duration: Annotated[
-        str | None,
-        Field("With --rate in place of --count: a time such as 60s or 5m.", Group.WORKLOAD),
+    duration_s: Annotated[
+        float | None,
+        Field(
+            "With --rate in place of --count: a time such as 60s or 5m.",
+            Group.WORKLOAD,
+            spelled="--duration",
+            reads=Time(),
+        ),
     ] = None
     prompts: Annotated[
         Path | None,

@@ -10,8 +10,9 @@ from app.questions.groups import OutputOptions
 
 @dataclass(frozen=True, kw_only=True)
 class MethodsQuestion(OutputOptions, Question):
-    """List published methods by group, or explain one with its fields, citation and reported
-    numbers.
+    """List published methods, or explain one.
+
+    A method is explained with its fields, citation and reported numbers.
     """
 
     answered_by: ClassVar[str] = "app.answers.methods"

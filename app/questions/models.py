@@ -10,8 +10,9 @@ from app.questions.groups import OutputOptions
 
 @dataclass(frozen=True, kw_only=True)
 class ModelsQuestion(OutputOptions, Question):
-    """List model architectures, show or inspect one, cut a draft model; with --price, least dollars
-    of a token.
+    """List models, show or inspect one, or cut a draft model.
+
+    With --price: the least dollars that a token can cost.
     """
 
     answered_by: ClassVar[str] = "app.answers.models"

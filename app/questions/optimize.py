@@ -28,9 +28,10 @@ from app.questions.groups import (
     RefiningOptions,
     StoredOptions,
 )
+from app.questions.values import MOST_DRAFT_TOKENS, MethodName, WholeNumbers
 
-DEFAULT_BATCHES = "1,2,4,8,16,32,64,128,256"
-DEFAULT_TREES = "4,8,16,32,64"
+DEFAULT_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+DEFAULT_TREES = (4, 8, 16, 32, 64)
 DEFAULT_FLOOR = 0.95
 
 
@@ -44,7 +45,10 @@ class OptimizeQuestion(
     StoredOptions,
     Question,
 ):
-    """Search drafters, draft lengths, trees and batches; write what engines load."""
+    """Find the best drafter, draft length or tree for each batch.
+
+    The winner is written in the form that engines load.
+    """
 
     answered_by: ClassVar[str] = "app.answers.optimize.answer"
     after: Annotated[
@@ -79,23 +83,25 @@ class OptimizeQuestion(
         Field(
             "Method of stated acceptance, of traces that name none or have such a drafter.",
             Group.DRAFTING,
+            reads=MethodName(),
             names="methods",
         ),
     ] = ""
     batch: Batch = DEFAULT_BATCHES
-    context: Context = "1024"
+    context: Context = (1024,)
     shape: DraftShapes = None
     draft_tokens: DraftTokens = None
     tree_nodes: Annotated[
-        str,
+        tuple[int, ...],
         Field(
             "Draft tokens of trees, static and dynamic, root excluded; 0 for none.",
             Group.DRAFTING,
+            reads=WholeNumbers(least=0, most=MOST_DRAFT_TOKENS),
         ),
     ] = DEFAULT_TREES
     stop: StopRule = ""
-    slo_ttft: SloTtft = None
-    slo_tpot: SloTpot = None
+    slo_ttft_s: SloTtft = None
+    slo_tpot_s: SloTpot = None
     quality_floor: Annotated[
         float | None,
         Field(

@@ -12,6 +12,7 @@ from app.questions.fields import (
     ContextGroup,
     Data,
     DraftShapes,
+    DraftsOrNone,
     Expert,
     Fidelity,
     MethodOrTraces,
@@ -35,7 +36,10 @@ from app.questions.groups import (
 class PredictQuestion(
     OutputOptions, RefiningOptions, AcceptanceOptions, DraftingOptions, StoredOptions, Question
 ):
-    """Cost every combination of batch, context and draft length; K=0 is plain decoding."""
+    """Predict the speed of configurations that you name.
+
+    Every combination of batch, context and draft length is priced; K=0 is plain decoding.
+    """
 
     answered_by: ClassVar[str] = "app.answers.predict"
     model: Model = ""
@@ -52,11 +56,9 @@ class PredictQuestion(
     tree: TreeFile = None
     shape: DraftShapes = None
     stop: StopRule = ""
-    batch: Batch = "1,8,64"
-    context: Context = "1024"
-    draft_tokens: Annotated[str, Field("Draft tokens K, comma-separated.", Group.DRAFTING)] = (
-        "0,3,5"
-    )
+    batch: Batch = (1, 8, 64)
+    context: Context = (1024,)
+    draft_tokens: DraftsOrNone = (0, 3, 5)
     include_prefill: Annotated[
         bool,
         Field(

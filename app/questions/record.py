@@ -7,11 +7,15 @@ from typing import Annotated, ClassVar
 from app.questions.field import Field, Group, Question
 from app.questions.fields import Seed
 from app.questions.groups import ScreenOptions
+from app.questions.values import Span
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordQuestion(ScreenOptions, Question):
-    """Record acceptance traces of drafters that watch a real model write."""
+    """Record acceptance traces from a real model.
+
+    Drafters watch the model write and note what it would have accepted.
+    """
 
     answered_by: ClassVar[str] = "app.answers.recordings.record"
     out: Annotated[
@@ -67,8 +71,8 @@ class RecordQuestion(ScreenOptions, Question):
         Field("Shortest suffix that the suffix automaton drafts from.", Group.DRAFTING),
     ] = 2
     skipped_layers: Annotated[
-        str | None,
-        Field("A,B: skip layers A to B-1; default: the middle.", Group.DRAFTING),
+        tuple[int, int] | None,
+        Field("A,B: skip layers A to B-1; default: the middle.", Group.DRAFTING, reads=Span()),
     ] = None
     no_skip_bridge: Annotated[
         bool,

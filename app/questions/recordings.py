@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 from app.questions.field import Field, Group, Question
 from app.questions.fields import Json, MatchRate, Quiet, Seed
 from app.questions.groups import OutputOptions
+from app.questions.values import MOST_DRAFT_TOKENS, WholeNumbers
 
 _FORMATS = (
     "Format of the file; else the one format that its content shows. Acceptance, engines:"
@@ -23,20 +24,29 @@ _FORMATS = (
 
 @dataclass(frozen=True, kw_only=True)
 class TracesInspectQuestion(OutputOptions, Question):
-    """Show what a trace holds: level, provenance, and tokens per step by prompt kind."""
+    """Show what a trace holds.
+
+    Its level, its provenance, and tokens per step by prompt kind.
+    """
 
     answered_by: ClassVar[str] = "app.answers.recordings.inspect"
     file: Annotated[Path, Field("Trace to look into.", Group.WORKLOAD, argument=True)]
-    draft_tokens: Annotated[str, Field("Draft tokens K, comma-separated.", Group.DRAFTING)] = (
-        "1,3,5,8"
-    )
+    draft_tokens: Annotated[
+        tuple[int, ...],
+        Field(
+            "Draft tokens K at which it is replayed, comma-separated.",
+            Group.DRAFTING,
+            reads=WholeNumbers(least=1, most=MOST_DRAFT_TOKENS),
+        ),
+    ] = (1, 3, 5, 8)
     seed: Seed = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class TracesCompareQuestion(OutputOptions, Question):
-    """Acceptance by drafter, prompt kind and depth, and tokens per step with 80 % intervals; or
-    policies.
+    """Compare drafters, or decoding policies, on recorded traces.
+
+    Acceptance by drafter, prompt kind and depth, and tokens per step with 80 % intervals.
     """
 
     answered_by: ClassVar[str] = "app.answers.recordings.compare"
@@ -61,7 +71,10 @@ class TracesCompareQuestion(OutputOptions, Question):
 
 @dataclass(frozen=True, kw_only=True)
 class TracesImportQuestion(Question):
-    """Convert a file to a trace, and say what it yields and what it cannot know."""
+    """Convert a log or a result file to a trace.
+
+    The answer says what the file yields and what it cannot know.
+    """
 
     answered_by: ClassVar[str] = "app.answers.recordings.imported"
     files: Annotated[

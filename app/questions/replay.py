@@ -5,14 +5,16 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from app.questions.field import Field, Group, Question
-from app.questions.fields import Batch, DraftShapes, MatchRate, Model, Seed, StopRule
+from app.questions.fields import Batch, DraftShapes, DraftsOrNone, MatchRate, Model, Seed, StopRule
 from app.questions.groups import OutputOptions, PlacedOptions
+from app.questions.values import MethodName
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayQuestion(OutputOptions, PlacedOptions, Question):
-    """Walk recorded requests with chains of K draft tokens and with trees; counters (level 0) tell
-    chains alone.
+    """Replay recorded requests with draft lengths and trees.
+
+    Counters without positions (level 0) can answer for chains alone.
 
     --held-out asks what would be run: chains, trees and stop rules chosen by their predicted
     tokens/s on the device, and policies of papers and engines with their own numbers, at every
@@ -28,15 +30,17 @@ class ReplayQuestion(OutputOptions, PlacedOptions, Question):
             argument=True,
         ),
     ]
-    draft_tokens: Annotated[str, Field("Draft tokens K, comma-separated.", Group.DRAFTING)] = (
-        "1,3,5"
-    )
+    draft_tokens: DraftsOrNone = (1, 3, 5)
     tree: Annotated[list[Path] | None, Field("Tree JSON; repeat for several.", Group.DRAFTING)] = (
         None
     )
     method: Annotated[
         str,
-        Field("Method whose verifier decides what stays; default: the trace's.", Group.DRAFTING),
+        Field(
+            "Method whose verifier decides what stays; default: the trace's.",
+            Group.DRAFTING,
+            reads=MethodName(),
+        ),
     ] = ""
     verifier: Annotated[
         str,
@@ -63,7 +67,7 @@ class ReplayQuestion(OutputOptions, PlacedOptions, Question):
         ),
     ] = False
     model: Model = ""
-    batch: Batch = "1,8,64"
+    batch: Batch = (1, 8, 64)
     context: Annotated[
         int, Field("Cached tokens per request, of --held-out.", Group.WORKLOAD, least=0)
     ] = 1024

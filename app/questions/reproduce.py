@@ -11,8 +11,9 @@ from app.questions.groups import OutputOptions
 
 @dataclass(frozen=True, kw_only=True)
 class ReproduceQuestion(OutputOptions, Question):
-    """Predict every published number from its own inputs, and say how far off, or why nothing can
-    be said.
+    """Predict published numbers from their own inputs.
+
+    The answer says how far off each prediction is, or why none can be made.
     """
 
     answered_by: ClassVar[str] = "app.answers.reproduction"

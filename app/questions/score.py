@@ -11,8 +11,9 @@ from app.questions.groups import OutputOptions
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreQuestion(OutputOptions, Question):
-    """Answer every row of tables of measured runs and say how far off, in which slices, and through
-    which parts.
+    """Predict every row of measured runs, and score the errors.
+
+    Errors are shown by slices of the rows and by the parts of a prediction that cause them.
 
     Rows that hold one measurement count once (equal times of equal users, or an equal
     `measurement`).

@@ -14,6 +14,7 @@ from app.questions.groups import (
     RefiningOptions,
     RequestOptions,
 )
+from app.questions.values import MOST_DRAFT_TOKENS, PositiveNumbers, WholeNumbers
 
 MOST_SEEDS = 1000
 
@@ -28,8 +29,9 @@ class SimulateQuestion(
     RequestOptions,
     Question,
 ):
-    """Simulate serving: arrivals, router, scheduler, cache and speculation, one event per engine
-    iteration.
+    """Simulate serving under a load of requests.
+
+    Arrivals, router, scheduler, cache and speculation, with one event per engine iteration.
 
     The options here are the usual ones; --set and --scenario reach every key, and --explain-schema
     lists them.
@@ -57,13 +59,15 @@ class SimulateQuestion(
     ] = None
     shape: DraftShapes = None
     draft_tokens: Annotated[
-        str | None,
+        tuple[int, ...] | None,
         Field(
-            "Draft tokens K; several by commas are compared as --good-share does.", Group.DRAFTING
+            "Draft tokens K; several by commas are compared as --good-share does.",
+            Group.DRAFTING,
+            reads=WholeNumbers(least=0, most=MOST_DRAFT_TOKENS),
         ),
     ] = None
-    slo_ttft: SloTtft = None
-    slo_tpot: SloTpot = None
+    slo_ttft_s: SloTtft = None
+    slo_tpot_s: SloTpot = None
     config: Config = None
     scenario: Annotated[
         Path | None,
@@ -119,8 +123,12 @@ class SimulateQuestion(
         ),
     ] = None
     rates: Annotated[
-        str | None,
-        Field("Run at these loads too, requests per second: 1,2,4.", Group.WORKLOAD),
+        tuple[float, ...] | None,
+        Field(
+            "Run at these loads too, requests per second: 1,2,4.",
+            Group.WORKLOAD,
+            reads=PositiveNumbers(),
+        ),
     ] = None
     good_share: Annotated[
         float | None,

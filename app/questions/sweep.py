@@ -11,8 +11,9 @@ from app.questions.groups import OutputOptions
 
 @dataclass(frozen=True, kw_only=True)
 class SweepQuestion(OutputOptions, Question):
-    """Answer every cell of a file's lists: the best draft, its speed with intervals, or why there
-    is none.
+    """Answer every combination of a file's lists.
+
+    A cell has the best draft and its speed with intervals, or the reason why there is none.
     """
 
     answered_by: ClassVar[str] = "app.answers.sweep.sweep"

@@ -1,16 +1,41 @@
 """What does `tree` ask?"""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 from app.questions.field import Field, Group, Question
 from app.questions.fields import Batch, Context, Model, Seed
-from app.questions.groups import AcceptanceOptions, DraftingOptions, OutputOptions, PlacedOptions
+from app.questions.groups import DraftingOptions, OutputOptions, PlacedOptions, StatedDrafters
+from app.questions.values import MethodName, RatesOrFile, WholeNumbers
+
+MOST_NODES = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
-class TreeQuestion(OutputOptions, DraftingOptions, PlacedOptions, AcceptanceOptions, Question):
-    """Find the tree that emits the most tokens per step within a budget of nodes and levels.
+class RatesOrRecording:
+    """What is accepted of the candidates, by rates or a file."""
+
+    acceptance: Annotated[
+        tuple[float, ...] | Path | None,
+        Field(
+            (
+                "One rate (0.72), rates by position (0.78,0.61,0.48), a recorded trace, or sibling"
+                " vectors as a JSON list."
+            ),
+            Group.DRAFTING,
+            reads=RatesOrFile(),
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeQuestion(
+    OutputOptions, DraftingOptions, PlacedOptions, StatedDrafters, RatesOrRecording, Question
+):
+    """Find the tree that emits the most tokens per step.
+
+    It lies within a budget of nodes and levels.
 
     With --model also the tree of most tokens per second there: a draft pass for every level, as
     wide as its parents, and one pass to verify all nodes; --device, --engine, --batch and --context
@@ -36,24 +61,31 @@ class TreeQuestion(OutputOptions, DraftingOptions, PlacedOptions, AcceptanceOpti
                 " for every state."
             ),
             Group.DRAFTING,
+            reads=MethodName(),
             names="methods",
         ),
     ] = ""
     nodes: Annotated[
-        str,
+        tuple[int, ...],
         Field(
-            "Nodes, root included, comma-separated; prompt tokens are nodes, too.", Group.DRAFTING
+            "Nodes, root included, comma-separated; prompt tokens are nodes, too.",
+            Group.DRAFTING,
+            reads=WholeNumbers(least=1, most=MOST_NODES),
         ),
-    ] = "64,256"
-    depth: Annotated[int, Field("Most levels, root included.", Group.DRAFTING)] = 10
-    batch: Batch = "1,8,64"
-    context: Context = "1024"
+    ] = (64, 256)
+    depth: Annotated[
+        int, Field("Most levels, root included.", Group.DRAFTING, least=1, most=MOST_NODES)
+    ] = 10
+    batch: Batch = (1, 8, 64)
+    context: Context = (1024,)
     captured_rows: Annotated[
-        str,
+        tuple[int, ...],
         Field(
-            "Rows of a batch that the engine has captured graphs for: 1,2,4,8,16.", Group.DRAFTING
+            "Rows of a batch that the engine has captured graphs for: 1,2,4,8,16.",
+            Group.DRAFTING,
+            reads=WholeNumbers(least=1),
         ),
-    ] = ""
+    ] = ()
     held_out: Annotated[
         bool,
         Field(

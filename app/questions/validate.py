@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 from app.questions.field import Field, Group, Question
 from app.questions.fields import Config, Seed
 from app.questions.groups import ScreenOptions
+from app.questions.values import Time, WholeNumbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,22 +26,31 @@ class ValidatedOptions:
         Field("Prompt file with the kinds of the shipped one.", Group.WORKLOAD),
     ] = None
     context: Annotated[
-        str | None,
+        tuple[int, ...] | None,
         Field(
             (
                 "Lengths that prompts are filled up to; 0: as they are. [0,512,1024; server"
                 " 256,1024,2048]"
             ),
             Group.WORKLOAD,
+            reads=WholeNumbers(least=0, most=1 << 20),
         ),
     ] = None
     fit_context: Annotated[
-        str,
-        Field("Lengths that loop costs are fitted on; none of them is scored.", Group.WORKLOAD),
-    ] = "256,704"
+        tuple[int, ...],
+        Field(
+            "Lengths that loop costs are fitted on; none of them is scored.",
+            Group.WORKLOAD,
+            reads=WholeNumbers(least=1, most=1 << 20),
+        ),
+    ] = (256, 704)
     batch: Annotated[
-        str | None,
-        Field("Requests that run together, a server's slots. [1,4; server 1,2,4]", Group.WORKLOAD),
+        tuple[int, ...] | None,
+        Field(
+            "Requests that run together, a server's slots. [1,4; server 1,2,4]",
+            Group.WORKLOAD,
+            reads=WholeNumbers(least=1, most=1024),
+        ),
     ] = None
     new_tokens: Annotated[
         int | None,
@@ -58,9 +68,13 @@ class ValidatedOptions:
         ),
     ] = None
     draft_tokens: Annotated[
-        str,
-        Field("With --server or --engine transformers: K of exported drafts.", Group.DRAFTING),
-    ] = "5"
+        tuple[int, ...],
+        Field(
+            "With --server or --engine transformers: K of exported drafts.",
+            Group.DRAFTING,
+            reads=WholeNumbers(least=1, most=64),
+        ),
+    ] = (5,)
     synthetic: Annotated[
         bool,
         Field("With --engine llama.cpp: a grid of stated acceptance, too.", Group.DRAFTING),
@@ -136,9 +150,14 @@ class DurationOptions:
         int | None,
         Field("Times that everything is run. [4; server 3]", Group.RUN, least=1, most=100),
     ] = None
-    budget: Annotated[
-        str | None,
-        Field("Wall time for everything, e.g. 15m. [15m; server 40m]", Group.RUN),
+    budget_s: Annotated[
+        float | None,
+        Field(
+            "Wall time for everything, e.g. 15m. [15m; server 40m]",
+            Group.RUN,
+            spelled="--budget",
+            reads=Time(),
+        ),
     ] = None
     resume: Annotated[bool, Field("Go on in a folder that holds runs.", Group.RUN)] = False
     keep_disturbed: Annotated[
@@ -190,8 +209,9 @@ class PredictingOptions:
 class ValidateQuestion(
     ScreenOptions, PredictingOptions, DurationOptions, MeasuringOptions, ValidatedOptions, Question
 ):
-    """Run what `optimize` chooses and a spread of what it does not, for real, beside what was
-    predicted.
+    """Run configurations for real, beside their predictions.
+
+    What `optimize` chooses is run, and a spread of what it does not choose.
     """
 
     answered_by: ClassVar[str] = "app.answers.validation.validate"

@@ -7,12 +7,14 @@ further line. Leaves out the sections (`simulator.scenario.file` and `simulator.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from hardware_profiles.errors import InputError, UnknownNameError
+from hardware_profiles.units import amount_of_bytes, is_of_bytes
 from simulator.scenario.file import ScenarioFile
 from simulator.scenario.sections import Section
 
@@ -103,7 +105,7 @@ def assignments(
     texts: Iterable[str], scenario: type[ScenarioFile] = ScenarioFile
 ) -> dict[str, Any]:
     """Values by key from texts such as `scheduler.token_budget=512`; values are read as in a
-    scenario file.
+    scenario file, and bytes with a unit, too.
 
     Args:
         texts: of the form KEY=VALUE; `device.KEY=VALUE` overrides a number of the device.
@@ -116,6 +118,8 @@ def assignments(
     Example:
         >>> assignments(["scheduler.token_budget=512", "speculation.schedule=1-16:5"])
         {'scheduler.token_budget': 512, 'speculation.schedule': '1-16:5'}
+        >>> assignments(["speculation.draft_bytes=350MB"])
+        {'speculation.draft_bytes': 350000000.0}
     """
     values: dict[str, Any] = {}
     known = tuple(known_keys(scenario))
@@ -128,8 +132,16 @@ def assignments(
         elif key not in known:
             raise UnknownNameError("key of a scenario", key, known, key="set")
         else:
-            values[key] = _value(value, text)
+            values[key] = _amount(key, _value(value, text))
     return values
+
+
+def _amount(key: str, value: Any) -> Any:
+    """A value of bytes or their rate that has a unit, such as 2.5GB/s, as the number; others stay."""
+    if not (is_of_bytes(key) and isinstance(value, str)):
+        return value
+    number = amount_of_bytes(value, per_s=key.endswith("_per_s"))
+    return value if math.isnan(number) else number
 
 
 def _value(value: str, text: str) -> Any:

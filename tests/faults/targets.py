@@ -22,7 +22,16 @@ from app.answers.recordings.policies import compared_policies
 from app.answers.scoring.measured import COLUMNS, MARKS, measurements
 from app.cli.main import main
 from app.questions.record_files import read_records
-from app.questions.resolve.accepted import rates_of
+from app.questions.values import (
+    Bytes,
+    Milliseconds,
+    PositiveNumbers,
+    Rates,
+    RatesOrFile,
+    Share,
+    Time,
+    WholeNumbers,
+)
 from costmodel.architectures.hf.config import read_hf_config
 from costmodel.architectures.library import load_model
 from costmodel.configuration.file import read_configuration
@@ -514,9 +523,23 @@ def _tree(path):
     _all_of(path, read_tree, read_vectors)
 
 
+FIELD_READERS = (
+    WholeNumbers(least=0),
+    PositiveNumbers(),
+    Rates(),
+    RatesOrFile(),
+    Share(),
+    Milliseconds(),
+    Time(),
+    Bytes(),
+)
+
+
 def _words(path):
     text = path.read_text()
-    _all_of(text, rates_of, drafter_source, read_shapes, read_stop)
+    _all_of(
+        text, *(reader.read for reader in FIELD_READERS), drafter_source, read_shapes, read_stop
+    )
 
 
 def _runs(path):

@@ -66,9 +66,20 @@ def test_one_number_moves_and_nothing_else(key, factor):
     assert device.calibrated == (not name.startswith("constants."))
 
 
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("bandwidth_bytes_per_s=3.35TB/s", "bandwidth_bytes_per_s=3.35e12"),
+        ("memory_bytes=96GiB", "memory_bytes=103079215104"),
+    ],
+)
+def test_bytes_have_units(text, plain):
+    assert overridden(DEVICE, f"device.{text}") == overridden(DEVICE, f"device.{plain}")
+
+
 @given(
     st.sampled_from(KEYS),
-    st.sampled_from(["nan", "-1", "-inf", "-1e-9", "", "fast", "1e", "0x10", "1,5"]),
+    st.sampled_from(["nan", "5TB/h", "3W", "-1", "-inf", "-1e-9", "", "fast", "1e", "0x10", "1,5"]),
 )
 def test_wrong_numbers_are_refused_under_their_key(key, text):
     with pytest.raises(InputError) as caught:

@@ -56,6 +56,13 @@ def test_format_bytes(count, text):
 
 
 @given(st.floats(1, 1e20))
+def test_written_bytes_are_an_amount_again(count):
+    text = units.format_bytes(count)
+    assert units.amount_of_bytes(text) == pytest.approx(read_back(text), rel=1e-12)
+    assert units.amount_of_bytes(f"{text}/s", per_s=True) == units.amount_of_bytes(text)
+
+
+@given(st.floats(1, 1e20))
 def test_bytes_read_back_within_half_a_digit(count):
     text = units.format_bytes(count)
     assert read_back(text) == pytest.approx(count, rel=0.00501)

@@ -20,8 +20,6 @@ from app.questions.field import inputs_of
 from app.questions.groups import DraftingOptions, PlacedOptions, RefiningOptions, values_in
 from app.questions.resolve.accepted import (
     OTHERWISE,
-    as_given,
-    draft_lengths,
     lengths_for,
     numbers_words,
     one_source,
@@ -29,7 +27,6 @@ from app.questions.resolve.accepted import (
 from app.questions.resolve.chosen_configuration import configuration_of, with_options
 from app.questions.resolve.configurations import compared, named_shapes, shapes_for, unknown
 from app.questions.resolve.refining import refines
-from app.questions.values import method_slug, ratio, whole_numbers
 from costmodel.answers.breakeven import break_even
 from costmodel.answers.estimate import Setting
 from costmodel.answers.positions import require_positions
@@ -50,7 +47,7 @@ def answer(question: BreakevenQuestion) -> Answer:
     """
     if refines(question.method, values_in(RefiningOptions, question)):
         return answer_refining(question)
-    lengths = draft_lengths(question.draft_tokens, least=1)
+    lengths = question.draft_tokens
     cells = cells_of(question.values)
     source = one_source(
         question,
@@ -59,9 +56,7 @@ def answer(question: BreakevenQuestion) -> Answer:
         model=cells[0]["model"],
         lengths=lengths or (),
     )
-    slug = (
-        (method_slug(question.method, "--method") or OTHERWISE) if source is None else source.method
-    )
+    slug = (question.method or OTHERWISE) if source is None else source.method
     options = {
         **values_in(PlacedOptions, question),
         **values_in(DraftingOptions, question),
@@ -78,14 +73,12 @@ def answer(question: BreakevenQuestion) -> Answer:
     others = {"--draft-tokens": question.draft_tokens, "--tree": question.tree}
     shapes = named_shapes(question.shape, others)
     if source is None:
-        share = proposal_share(slug, ratio(question.match_rate, "--match-rate"))
+        share = proposal_share(slug, question.match_rate)
         drafts = unknown(shapes or shapes_for(None, compared_lengths, question.tree), share)
     else:
         drafts = compared(source, compared_lengths, question.tree, question.seed, shapes)
     drafts = [draft for draft in drafts if draft.draft_tokens]
-    contexts = whole_numbers(question.context, "--context", least=0)
-    batches = whole_numbers(question.batch, "--batch", least=1)
-    places = [(batch, context) for context in contexts for batch in batches]
+    places = [(batch, context) for context in question.context for batch in question.batch]
     points: list[BreakEvenPoint | MarkedCell] = []
     paying: list[PayingRow] = []
     for cell, setting in settings:
@@ -111,14 +104,13 @@ def answer(question: BreakevenQuestion) -> Answer:
                     **names,
                 )
                 for draft in drafts
-                for context in contexts
+                for context in question.context
             ]
     able = [setting for _, setting in settings if not isinstance(setting, str)]
     return BreakEvens(
         inputs=inputs_of(
             question,
             method=slug,
-            acceptance=as_given(question.acceptance),
             drafter=question.drafter or [],
             draft_tokens=None if shapes else ",".join(map(str, compared_lengths)),
             dtype=",".join(dict.fromkeys(s.deployment.precision.label for s in able)),

@@ -17,7 +17,6 @@ from app.questions.field import inputs_of, refuse
 from app.questions.groups import DraftingOptions, PlacedOptions, RefiningOptions, names_in
 from app.questions.resolve.accepted import numbers_words, one_source
 from app.questions.resolve.chosen_configuration import configuration_of, with_options
-from app.questions.values import whole_numbers
 from costmodel.answers.estimate import Setting, estimate, intervals
 from costmodel.answers.refine_breakeven import needed_pace
 from costmodel.answers.settings import build_setting
@@ -40,9 +39,7 @@ def answer_refining(question: BreakevenQuestion) -> RefiningBreakEvens:
         InputError: options of drafts, or no cell that can run.
     """
     base, source = _resolved(question)
-    contexts = whole_numbers(question.context, "--context", least=0)
-    batches = whole_numbers(question.batch, "--batch", least=1)
-    places = [(batch, context) for context in contexts for batch in batches]
+    places = [(batch, context) for context in question.context for batch in question.batch]
     points: list[RefiningPoint | MarkedCell] = []
     paying: list[TwinPayingRow] = []
     cells = cells_of(question.values)
@@ -57,7 +54,7 @@ def answer_refining(question: BreakevenQuestion) -> RefiningBreakEvens:
             pace = _pace(setting, source)
             paying += [
                 paying_row(TwinPayingRow, setting, pace, context=c, seed=question.seed, **names)
-                for c in contexts
+                for c in question.context
             ]
     return RefiningBreakEvens(
         inputs=inputs_of(question, method=base.method, set=question.overrides or []),

@@ -12,7 +12,6 @@ from app.answers.progress import progress_lines
 from app.questions.calibrate import CalibrateQuestion
 from app.questions.field import inputs_of
 from app.questions.places import require_folder
-from app.questions.values import seconds
 from real_runs.calibration.device import calibrate_device
 from real_runs.calibration.operations import OperationScore
 from real_runs.calibration.passes import PassScore
@@ -69,7 +68,6 @@ def calibrate_here(question: CalibrateQuestion) -> MachineCalibration:
     Raises:
         InputError: options that make no sense, or too little was measured.
     """
-    budget_s = seconds(question.budget, "--budget")
     require_folder(question.results, "--results")
     check_profile_file(question.out)
     calibration = calibrate_device(
@@ -77,14 +75,14 @@ def calibrate_here(question: CalibrateQuestion) -> MachineCalibration:
         device=question.here or ("cuda" if sees_gpu() else "cpu"),
         model=question.model,
         threads=question.threads,
-        budget_s=budget_s,
+        budget_s=question.budget_s,
         base=question.base,
         resume=question.resume,
         progress=progress_lines(question.quiet),
     )
     write_profile_file(calibration.device, question.out)
     return MachineCalibration(
-        inputs=inputs_of(question, budget_s=budget_s),
+        inputs=inputs_of(question, budget_s=question.budget_s),
         device=calibration.device.name,
         profile=question.out or calibration.profile,
         trace=calibration.trace,

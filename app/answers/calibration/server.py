@@ -13,7 +13,6 @@ from app.answers.progress import progress_lines
 from app.questions.calibrate import CalibrateQuestion
 from app.questions.field import inputs_of
 from app.questions.places import require_folder
-from app.questions.values import seconds
 from costmodel.engine_library import load_engine
 from hardware_profiles.errors import InputError
 from hardware_profiles.units import GIGA, MILLI
@@ -121,7 +120,6 @@ def calibrate_engine(question: CalibrateQuestion) -> EngineCalibration:
     if engine is not None and load_engine(engine).name != "llama.cpp":
         rule = "only llama.cpp is started here; give the address of others with --server"
         raise InputError(rule, key="--engine", value=engine)
-    budget_s = seconds(question.budget, "--budget")
     require_folder(question.results, "--results")
     check_profile_file(question.out)
     calibration = calibrate_server(
@@ -129,16 +127,16 @@ def calibrate_engine(question: CalibrateQuestion) -> EngineCalibration:
         server=question.server,
         model=question.model,
         threads=question.threads,
-        budget_s=budget_s,
+        budget_s=question.budget_s,
         base=question.base,
         resume=question.resume,
         progress=progress_lines(question.quiet),
     )
     write_profile_file(calibration.device, question.out)
     return EngineCalibration(
-        inputs=inputs_of(question, budget_s=budget_s),
+        inputs=inputs_of(question, budget_s=question.budget_s),
         device=calibration.device.name,
-        profile=calibration.profile,
+        profile=question.out or calibration.profile,
         engine_file=calibration.engine_file,
         trace=calibration.trace,
         seconds=calibration.seconds,

@@ -14,8 +14,7 @@ from app.answers.cells import LISTED, cells_of
 from app.answers.estimates import acceptance
 from app.questions.capacity import CapacityQuestion
 from app.questions.field import inputs_of
-from app.questions.resolve.accepted import as_given, numbers_words
-from app.questions.values import milliseconds
+from app.questions.resolve.accepted import numbers_words
 from costmodel.answers.energy import power_model
 from costmodel.answers.estimate import Setting
 from costmodel.answers.workload import Limits, Load, load_of_means, load_of_requests
@@ -32,13 +31,8 @@ def answer(question: CapacityQuestion) -> Answer:
         InputError: options that contradict each other, or no cell that can run.
         NoDesignError: a search has found nothing that fits, or that meets the limits.
     """
-    if question.search not in ("named", "full"):
-        raise InputError("must be named or full", key="--search", value=question.search)
     load = _load(question)
-    limits = Limits(
-        ttft_s=milliseconds(question.slo_ttft, "--slo-ttft"),
-        tpot_s=milliseconds(question.slo_tpot, "--slo-tpot"),
-    )
+    limits = Limits(ttft_s=question.slo_ttft_s, tpot_s=question.slo_tpot_s)
     if not 0.0 < question.utilisation < 1.0:
         raise InputError(
             "must lie between 0 and 1, both excluded",
@@ -99,7 +93,6 @@ def _inputs(
         output_tokens=load.output_tokens,
         limits=limits.words or None,
         method=drafts.method or PLAIN,
-        acceptance=as_given(question.acceptance),
         drafter=question.drafter or [],
         draft_tokens=None if drafts.shapes else ",".join(map(str, drafts.lengths)),
         set=question.overrides or [],

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.questions.capacity import CapacityQuestion
-from app.questions.resolve.accepted import draft_lengths, lengths_for, one_source
+from app.questions.resolve.accepted import lengths_for, one_source
 from app.questions.resolve.configurations import compared, named_shapes
-from app.questions.values import method_slug
 from costmodel.draft_shape import DraftShape
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.drafters.sources import Source
@@ -31,8 +30,8 @@ class ComparedDrafts:
 
     method: str
     source: Source | None
-    stated_lengths: list[int] | None
-    lengths: list[int]
+    stated_lengths: Sequence[int] | None
+    lengths: Sequence[int]
     shapes: list[DraftShape] | None
     drafts: Sequence[Acceptance]
 
@@ -47,8 +46,7 @@ def compared_drafts(question: CapacityQuestion, model: str) -> ComparedDrafts:
     Raises:
         InputError: options that contradict each other, or nothing says what is accepted.
     """
-    stated = draft_lengths(question.draft_tokens, least=1)
-    slug = method_slug(question.method, "--method")
+    stated, slug = question.draft_tokens, question.method
     plain = slug == PLAIN
     source = one_source(
         question, question.trace, method="" if plain else slug, model=model, lengths=stated or ()

@@ -9,10 +9,9 @@ import numpy as np
 from app.answers.capacity.drafts import PLAIN, ComparedDrafts
 from app.answers.capacity.rows import Plan, plan_row
 from app.answers.cells import MarkedCell, marked, runnable
-from app.questions.capacity import MOST_DEVICES, CapacityQuestion
+from app.questions.capacity import CapacityQuestion
 from app.questions.groups import DraftingOptions, FormatOptions, values_in
 from app.questions.resolve.chosen_configuration import configuration_of, with_options
-from app.questions.values import whole_numbers
 from costmodel.answers.capacity import CapacityPlan, plan
 from costmodel.answers.estimate import Setting
 from costmodel.answers.positions import require_positions
@@ -45,7 +44,6 @@ def named_plans(
     Raises:
         InputError: a value out of range, or no cell that can run.
     """
-    sizes = whole_numbers(question.tp, "--tp", least=1, most=MOST_DEVICES)
     spread = {"pp": question.pp, "ep": question.ep, "dp": question.dp}
     base = configuration_of(None, {**values_in(FormatOptions, question), **cells[0], **spread})
     methods: list[tuple[dict[str, Any], Sequence[Acceptance]]] = [
@@ -60,7 +58,7 @@ def named_plans(
             drafts=compared,
         )
         for cell in cells
-        for size in sizes
+        for size in question.tp
         for changes, compared in methods
     ]
 

@@ -9,6 +9,7 @@ from app.answers.capacity.rows import Plan, plan_row
 from app.answers.joint.axes import deployment_axes
 from app.answers.joint.marked import MarkedPlacement, marked_placements
 from app.questions.capacity import CapacityQuestion
+from app.questions.field import stated_words
 from app.questions.groups import DraftingOptions, FormatOptions, values_in
 from costmodel.answers.capacity import plan
 from costmodel.answers.estimate import Setting
@@ -52,10 +53,12 @@ def searched_plans(
 def _joint_question(
     question: CapacityQuestion, devices: str, drafts: ComparedDrafts, load: Load, limits: Limits
 ) -> JointQuestion:
-    for name, usual in (("tp", "1"), ("pp", 1), ("ep", 1), ("dp", 1)):
+    for name, usual in (("tp", (1,)), ("pp", 1), ("ep", 1), ("dp", 1)):
         if (value := getattr(question, name)) != usual:
             raise InputError(
-                "is searched for; leave it out, or --search named", key=f"--{name}", value=value
+                "is searched for; leave it out, or --search named",
+                key=f"--{name}",
+                value=",".join(stated_words(value)),
             )
     axes = deployment_axes(
         {

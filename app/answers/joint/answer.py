@@ -25,7 +25,6 @@ from app.exporters.registry import ENGINES
 from app.questions.field import inputs_of
 from app.questions.optimize import OptimizeQuestion
 from app.questions.places import is_object
-from app.questions.resolve.accepted import as_given
 from costmodel.draft_shape import shape_of
 from costmodel.optimizers.joint.objective import UNITS
 from costmodel.optimizers.joint.space import JointQuestion
@@ -92,7 +91,6 @@ def _inputs(question: OptimizeQuestion, joint: JointQuestion, traffic: Traffic) 
         output_tokens=traffic.output_tokens,
         trace=[str(path) for path in question.trace or ()],
         drafter=question.drafter or [],
-        acceptance=as_given(question.acceptance),
         set=question.overrides or [],
     )
 

@@ -9,9 +9,7 @@ from app.answers.joint.simulated import Traffic
 from app.answers.optimize.drafters import asked_drafters, draft_shapes
 from app.questions.groups import DraftingOptions, StoredOptions, values_in
 from app.questions.optimize import OptimizeQuestion
-from app.questions.resolve.accepted import draft_lengths
 from app.questions.spelled_options import as_options
-from app.questions.values import MOST_DRAFT_TOKENS, milliseconds, whole_numbers
 from costmodel.answers.workload import Limits, Load, load_of_requests
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.joint.objective import objective_named
@@ -53,15 +51,13 @@ def joint_question(question: OptimizeQuestion) -> tuple[JointQuestion, Traffic]:
             "fidelity": question.fidelity,
         }
     )
-    lengths = draft_lengths(question.draft_tokens, least=1)
     shapes = draft_shapes(question, "draft_tokens")
-    trees = whole_numbers(question.tree_nodes, "--tree-nodes", least=0, most=MOST_DRAFT_TOKENS)
-    base, sources = asked_drafters(question, axes.base, lengths=lengths, shapes=shapes)
+    base, sources = asked_drafters(question, axes.base, shapes)
     compared = compare(
         base,
         sources,
-        draft_tokens=lengths,
-        tree_sizes=[size for size in trees if size],
+        draft_tokens=question.draft_tokens,
+        tree_sizes=[size for size in question.tree_nodes if size],
         shapes=shapes,
         match_rate=question.match_rate,
         seed=question.seed,
@@ -73,14 +69,14 @@ def joint_question(question: OptimizeQuestion) -> tuple[JointQuestion, Traffic]:
         layouts=_layouts(question, compared.question),
         weight_formats=axes.weight_formats,
         cache_formats=axes.cache_formats,
-        batch_caps=_numbers(question.batch_caps, "--batch-caps") or BATCH_CAPS,
-        token_budgets=_numbers(question.token_budgets, "--token-budgets") or TOKEN_BUDGETS,
+        batch_caps=question.batch_caps or BATCH_CAPS,
+        token_budgets=question.token_budgets or TOKEN_BUDGETS,
         load=load,
         rate_stated=question.rate is not None or question.requests is not None,
         slo=Limits(
-            ttft_s=milliseconds(question.slo_ttft, "--slo-ttft"),
+            ttft_s=question.slo_ttft_s,
             share_ratio=question.good_share,
-            tpot_s=milliseconds(question.slo_tpot, "--slo-tpot"),
+            tpot_s=question.slo_tpot_s,
         ),
         maximise=objective_named(question.maximise),
         seed=question.seed,
@@ -122,7 +118,3 @@ def _layouts(question: OptimizeQuestion, base: DecodingConfiguration) -> list[La
         where.tensor_parallel, where.data_parallel, where.expert_parallel, where.pipeline_parallel
     )
     return [stated] if stated != Layout() else usual_layouts(where.model, question.devices)
-
-
-def _numbers(text: str | None, option: str) -> list[int]:
-    return whole_numbers(text, option, least=1) if text else []

@@ -107,7 +107,7 @@ def answer(question: LoadQuestion) -> LoadRun:
         InputError: options that make no load, or a server that is lost.
     """
     require_folder(question.out)
-    count = request_count(question.count, question.rate, question.duration)
+    count = request_count(question.count, question.rate, question.duration_s)
     named = question.named | {"requests.count": count}
     patience = Patience(silence_s=question.timeout)
     options = request_options(question.option)

@@ -22,7 +22,6 @@ from app.answers.progress import progress_line
 from app.questions.field import inputs_of
 from app.questions.observe import ObserveQuestion
 from app.questions.places import require_file
-from app.questions.values import seconds
 from hardware_profiles.errors import InputError
 from hardware_profiles.whole_file import make_folder
 from real_runs.servers.address import Address
@@ -98,24 +97,25 @@ def answer(question: ObserveQuestion) -> ObservedServer:
     """
     if question.out is not None:
         require_file(question.out)
-    for_s, every_s = seconds(question.for_, "--for"), seconds(question.every, "--every")
     server = identify(
         Address.parse(question.url).with_key_of(question.key_env), model=question.model
     )
     with progress_line(question.quiet) as tell:
         observation = observe(
             server,
-            for_s=for_s,
-            every_s=every_s,
+            for_s=question.for_s,
+            every_s=question.every_s,
             model=question.model,
-            tell=lambda elapsed_s: tell(f"observed {elapsed_s:.0f} of {for_s:.0f} s"),
+            tell=lambda elapsed_s: tell(f"observed {elapsed_s:.0f} of {question.for_s:.0f} s"),
         )
     trace = observation.trace
     if question.out is not None and trace is not None:
         make_folder(question.out.parent)
         write_acceptance(trace, question.out)
     return ObservedServer(
-        inputs=inputs_of(question, url=str(server.address), for_s=for_s, every_s=every_s),
+        inputs=inputs_of(
+            question, url=str(server.address), for_s=question.for_s, every_s=question.every_s
+        ),
         server=server_row(observation.server),
         observed_s=observation.seconds,
         scrapes=observation.scrapes,
@@ -124,7 +124,7 @@ def answer(question: ObserveQuestion) -> ObservedServer:
         acceptance=accepted_of(trace),
         notes=[observation.no_trace if trace is None else trace.provenance.notes],
         out=question.out,
-        refusal=_refusal(observation, question.out, for_s, str(server.address)),
+        refusal=_refusal(observation, question.out, question.for_s, str(server.address)),
     )
 
 

@@ -13,7 +13,6 @@ from pydantic import ValidationError
 
 from app.questions.groups import REQUEST_OPTIONS
 from app.questions.spelled_options import as_options, named_by_option
-from app.questions.values import seconds
 from hardware_profiles.errors import InputError
 from hardware_profiles.refusals import refusal
 from real_runs.prompt_set import read_prompts
@@ -28,22 +27,22 @@ from simulator.scenario.usual_requests import with_usual_requests
 from traces.importers.formats import read_requests_any
 
 
-def request_count(count: int | None, rate: float | None, duration: str | None) -> int | None:
+def request_count(count: int | None, rate: float | None, duration_s: float | None) -> int | None:
     """Requests of so many seconds at a rate, where those are stated; else as many as are asked for.
 
     Args:
         count: of requests; None: not stated.
         rate: requests per second; None: no drawn arrivals.
-        duration: a time such as 60s; None: not stated.
+        duration_s: how long; None: not stated.
 
     Raises:
         InputError: a duration without a rate or beside a count.
     """
-    if duration is None:
+    if duration_s is None:
         return count
     if rate is None or count is not None:
-        raise InputError("goes with --rate, in place of --count", key="--duration", value=duration)
-    return max(1, round(rate * seconds(duration, "--duration")))
+        raise InputError("goes with --rate, in place of --count", key="--duration")
+    return max(1, round(rate * duration_s))
 
 
 def request_options(texts: list[str] | None) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from dataclasses import fields
 from app.answers.answer import Answer
 from app.answers.optimize.drafts import search_drafts
 from app.answers.optimize.masked import masked_policies
+from app.questions.field import stated_words
 from app.questions.groups import JointOptions
 from app.questions.optimize import OptimizeQuestion
 from hardware_profiles.errors import InputError
@@ -29,17 +30,15 @@ def _is_full(question: OptimizeQuestion) -> bool:
     """Whether whole deployments are searched.
 
     Raises:
-        InputError: options that go with the other search, or `--search` is neither.
+        InputError: options that go with the other search.
     """
-    if question.search not in ("drafts", "full"):
-        raise InputError("must be drafts or full", key="--search", value=question.search)
     full = question.search == "full"
     for part in () if full else fields(JointOptions):
         if (value := getattr(question, part.name)) != part.default:
             raise InputError(
                 "goes with --search full",
                 key=f"--{part.name.replace('_', '-')}",
-                value=str(value),
+                value=",".join(stated_words(value)),
             )
     of_drafts = {
         "--stop": question.stop,

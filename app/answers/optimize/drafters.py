@@ -14,8 +14,6 @@ from costmodel.optimizers.drafters.sources import Source
 def asked_drafters(
     question: OptimizeQuestion,
     configuration: DecodingConfiguration,
-    *,
-    lengths: Sequence[int] | None,
     shapes: Sequence[DraftShape] | None,
 ) -> tuple[DecodingConfiguration, list[Source]]:
     """The drafters that a question names, or the usual ones of what it leaves open, and what is
@@ -24,7 +22,6 @@ def asked_drafters(
     Args:
         question: what is asked.
         configuration: of one model, device and engine.
-        lengths: draft lengths; None: they are open.
         shapes: of drafts; None: they are open.
 
     Raises:
@@ -35,14 +32,14 @@ def asked_drafters(
         question.trace or (),
         method=question.method,
         model=configuration.deployment.model,
-        lengths=lengths or (),
+        lengths=question.draft_tokens or (),
     )
     if sources:
         return configuration, beside_own(configuration, sources, question.drafter)
     recorded = (
         bool(question.stop)
         or any(shape.needs_recording for shape in shapes or ())
-        or question.tree_nodes not in (DEFAULT_TREES, "0")
+        or question.tree_nodes not in (DEFAULT_TREES, (0,))
     )
     return unnamed(
         configuration, question.method, recorded=recorded, match_rate=question.match_rate
@@ -57,5 +54,5 @@ def draft_shapes(question: OptimizeQuestion, *others: str) -> list[DraftShape] |
         others: further fields that say what is drafted, which do not go with it.
     """
     stated = {f"--{name.replace('_', '-')}": getattr(question, name) for name in others}
-    trees = "" if question.tree_nodes == DEFAULT_TREES else question.tree_nodes
+    trees = () if question.tree_nodes == DEFAULT_TREES else question.tree_nodes
     return named_shapes(question.shape, {**stated, "--tree-nodes": trees})

@@ -35,10 +35,9 @@ from app.questions.field import inputs_of
 from app.questions.groups import DraftingOptions, StoredOptions, values_in
 from app.questions.optimize import DEFAULT_BATCHES, OptimizeQuestion
 from app.questions.places import is_object
-from app.questions.resolve.accepted import as_given, draft_lengths, named_sources
+from app.questions.resolve.accepted import named_sources
 from app.questions.resolve.chosen_configuration import configuration_of
 from app.questions.resolve.counters import counters_source, running_engine, scrapes
-from app.questions.values import MOST_DRAFT_TOKENS, method_slug, milliseconds, whole_numbers
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.draft_shape import DraftShape, read_stop
@@ -105,6 +104,7 @@ def search_drafts(question: OptimizeQuestion, masked: MaskedPolicies | None = No
         answers[name] = recommended(
             search,
             {**inputs, **names},
+            grid.limits,
             unmet=[row for row in unmet if all(getattr(row, n) == names[n] for n in LISTED)],
             folder=None if folder is None else folder / name,
             counters=None
@@ -114,27 +114,20 @@ def search_drafts(question: OptimizeQuestion, masked: MaskedPolicies | None = No
             seed=question.seed,
         )
     if several or not answers:
-        return together(inputs, answers, unmet, folder)
+        return together(inputs, grid.limits, answers, unmet, folder)
     return answers[""]
 
 
 def _grid(question: OptimizeQuestion, masked: MaskedPolicies | None) -> _Grid:
-    contexts = whole_numbers(question.context, "--context", least=0)
-    lengths = draft_lengths(question.draft_tokens, least=1)
-    limits = Limits(
-        ttft_s=milliseconds(question.slo_ttft, "--slo-ttft"),
-        tpot_s=milliseconds(question.slo_tpot, "--slo-tpot"),
-    )
     scraped = scrapes(question.metrics, question.after)
-    sizes = whole_numbers(question.tree_nodes, "--tree-nodes", least=0, most=MOST_DRAFT_TOKENS)
     return _Grid(
-        batches=whole_numbers(question.batch, "--batch", least=1),
-        contexts=contexts,
-        lengths=lengths,
-        trees=[size for size in sizes if size],
+        batches=question.batch,
+        contexts=question.context,
+        lengths=question.draft_tokens,
+        trees=[size for size in question.tree_nodes if size],
         stop=read_stop(question.stop, key="--stop") if question.stop else None,
         shapes=draft_shapes(question, "draft_tokens", "stop"),
-        limits=limits,
+        limits=Limits(ttft_s=question.slo_ttft_s, tpot_s=question.slo_tpot_s),
         running=running_engine(scraped, question.model) if scraped else None,
         scraped=scraped,
         masked=masked,
@@ -204,8 +197,9 @@ def _configured(
     """What makes the configuration of a cell and the drafters that compete in it."""
     counted = None
     if grid.running is not None:
-        slug = method_slug(question.method, "--method")
-        counted = counters_source(grid.running, slug, question.match_rate, grid.lengths or ())
+        counted = counters_source(
+            grid.running, question.method, question.match_rate, grid.lengths or ()
+        )
     options = {
         **values_in(StoredOptions, question),
         **values_in(DraftingOptions, question),
@@ -227,7 +221,7 @@ def _configured(
                     lengths=grid.lengths or (),
                 ),
             ]
-        return asked_drafters(question, configuration, lengths=grid.lengths, shapes=grid.shapes)
+        return asked_drafters(question, configuration, grid.shapes)
 
     return configured
 
@@ -251,7 +245,6 @@ def _inputs(
         trace=list(dict.fromkeys(str(path) for path in traces if path is not None)),
         metrics=[str(file) for file in grid.scraped],
         drafter=question.drafter or [],
-        acceptance=as_given(question.acceptance),
         set=question.overrides or [],
     )
 
@@ -270,6 +263,7 @@ def _folder_name(names: Mapping[str, str]) -> str:
 def recommended(
     search: Recommendation,
     inputs: Mapping[str, Any],
+    limits: Limits,
     *,
     unmet: Sequence[MarkedCell] = (),
     folder: Path | None = None,
@@ -282,6 +276,7 @@ def recommended(
     Args:
         search: what was found.
         inputs: what was asked.
+        limits: that were asked for.
         unmet: marked rows.
         folder: of the files of this cell; None where none are written.
         counters: what an engine's counters say of what runs, where they are stated.
@@ -323,6 +318,7 @@ def recommended(
         quality=None if masked is None else masked.quality,
         pays=None if masked is None else paying_policies(search, seed),
         search=search,
+        limits=limits,
         entries=entries,
         folder=folder,
     )

@@ -29,11 +29,9 @@ from app.questions.optimize import DEFAULT_FLOOR, OptimizeQuestion
 from app.questions.resolve.refining import (
     MOST_POLICIES,
     refines,
-    stated_blocks,
     stated_caches,
     stated_rules,
 )
-from app.questions.values import method_slug
 from costmodel.answers.refine_breakeven import needed_pace
 from costmodel.laws.refined_method import method_policy
 from costmodel.method_library import load_method
@@ -73,8 +71,8 @@ _REFUSED: Mapping[str, str] = {
     ),
     "draft_tokens": "masked blocks have no draft tokens; --block states their size",
     "stop": "ends drafts, and masked blocks have none",
-    "slo_ttft": "is not a limit of this search; `rooftree simulate` answers for first tokens",
-    "slo_tpot": "is not a limit of this search; --quality-floor is",
+    "slo_ttft_s": "is not a limit of this search; `rooftree simulate` answers for first tokens",
+    "slo_tpot_s": "is not a limit of this search; --quality-floor is",
     "draft": "masked blocks are drafted by no other model",
     "exit_layer": "masked blocks are drafted by no part of the model",
 }
@@ -130,13 +128,13 @@ def masked_policies(question: OptimizeQuestion) -> MaskedPolicies | None:
             "needed for masked blocks: a confidence trace (`rooftree record --masked`)",
             key="--trace",
         )
-    method = method_slug(question.method, "--method")
+    method = question.method
     recorded = recorded_prompts([read_confidence(trace_file(path)) for path in question.trace])
     policies = policy_grid(
         method_policy(load_method(method)),
         {prompts.cache: prompts.anchors for prompts in recorded},
         rules=stated_rules(question.commit, usual=True),
-        blocks=stated_blocks(question.block),
+        blocks=question.block or (),
         caches=stated_caches(question.cache),
     )
     if len(policies) > MOST_POLICIES:

@@ -26,7 +26,6 @@ from app.answers.optimize.rows import (
     TopologyBestRow,
 )
 from app.answers.sentences import folded
-from app.questions.values import milliseconds
 from costmodel.answers.workload import Limits
 from costmodel.optimizers.recommend import Recommendation
 
@@ -79,16 +78,18 @@ class Recommended(Background, Chosen):
         alternatives: the best there of every other drafter; of masked blocks all other policies.
         unmet: batches and contexts at which nothing is allowed, and policies without an answer.
         search: what was found.
+        limits: that were asked for.
     """
 
-    unwritten: ClassVar[tuple[str, ...]] = ("search", *Chosen.unwritten)
+    unwritten: ClassVar[tuple[str, ...]] = ("search", "limits", *Chosen.unwritten)
     choices: Sequence[ChoiceRow]
     alternatives: Sequence[ChoiceRow]
     search: Recommendation
+    limits: Limits
 
     def shown(self) -> Iterator[Table | str]:
         """Who wins where, what that rests on, and what engines load."""
-        yield from _winners(self.inputs, [self], self.unmet)
+        yield from _winners(self.inputs, self.limits, [self], self.unmet)
         if self.quality is not None:
             yield self._front()
             yield from map(folded, self._policy_lines(self.quality))
@@ -194,16 +195,18 @@ class RecommendedCells(Answer):
         unmet: batches and contexts at which nothing is allowed, of all cells.
         answers: what stands behind the choices of every cell that has any.
         by_folder: the answers of these cells.
+        limits: that were asked for.
         folder: that files go to; None where none are written.
     """
 
     name: ClassVar[str] = "recommendations"
-    unwritten: ClassVar[tuple[str, ...]] = ("by_folder", "folder")
+    unwritten: ClassVar[tuple[str, ...]] = ("by_folder", "limits", "folder")
     choices: Sequence[ChoiceRow]
     alternatives: Sequence[ChoiceRow]
     unmet: Sequence[MarkedCell]
     answers: Sequence[CellBackground]
     by_folder: Mapping[str, Recommended]
+    limits: Limits
     folder: Path | None
 
     @property
@@ -223,7 +226,7 @@ class RecommendedCells(Answer):
 
     def shown(self) -> Iterator[Table | str]:
         """Who wins where in all cells."""
-        yield from _winners(self.inputs, list(self.by_folder.values()), self.unmet)
+        yield from _winners(self.inputs, self.limits, list(self.by_folder.values()), self.unmet)
         if self.inputs["explain"]:
             for name, answer in self.by_folder.items():
                 yield from answer.explained(name)
@@ -236,6 +239,7 @@ class RecommendedCells(Answer):
 
 def together(
     inputs: Mapping[str, Any],
+    limits: Limits,
     by_folder: Mapping[str, Recommended],
     unmet: Sequence[MarkedCell],
     folder: Path | None,
@@ -244,6 +248,7 @@ def together(
 
     Args:
         inputs: what was asked.
+        limits: that were asked for.
         by_folder: answers of the cells that have any, by the folder of their files.
         unmet: marked rows of all cells.
         folder: of the whole answer.
@@ -261,12 +266,16 @@ def together(
             for name, answer in by_folder.items()
         ],
         by_folder=by_folder,
+        limits=limits,
         folder=folder,
     )
 
 
 def _winners(
-    inputs: Mapping[str, Any], answers: Sequence[Recommended], unmet: Sequence[MarkedCell]
+    inputs: Mapping[str, Any],
+    limits: Limits,
+    answers: Sequence[Recommended],
+    unmet: Sequence[MarkedCell],
 ) -> Iterator[Table | str]:
     """One table of the winner at every batch and context, why others cannot be, and the limits."""
     cells = [cell for answer in answers for cell in answer.cells]
@@ -316,9 +325,5 @@ def _winners(
     )
     yield from map(folded, words.cell_lines(cells, searches))
     yield from reason_lines(unmet, names)
-    limits = Limits(
-        ttft_s=milliseconds(inputs["slo_ttft"], "--slo-ttft"),
-        tpot_s=milliseconds(inputs["slo_tpot"], "--slo-tpot"),
-    )
     if limits.limited:
         yield f"limits: {limits.words}, the first token being that of a prompt of the context's length"

@@ -16,7 +16,7 @@ from app.answers.feasible import Settings, require_cell, settings_of
 from app.answers.predict.rows import PredictionRow, Predictions
 from app.questions.field import inputs_of
 from app.questions.predict import PredictQuestion
-from app.questions.resolve.accepted import as_given, asked_source, lengths_for, numbers_words
+from app.questions.resolve.accepted import asked_source, lengths_for, numbers_words
 from app.questions.resolve.chosen_configuration import (
     ComparedShapes,
     configuration_of,
@@ -24,7 +24,6 @@ from app.questions.resolve.chosen_configuration import (
     with_options,
 )
 from app.questions.resolve.configurations import plain as plain_decoding
-from app.questions.values import whole_numbers
 from costmodel.answers.estimate import (
     Setting,
     estimate,
@@ -83,7 +82,7 @@ def answer(question: PredictQuestion) -> Answer:
 
         return answer_table(question)
     stated = question.stated_values
-    batches = whole_numbers(question.batch, "--batch", least=1)
+    batches, contexts = question.batch, question.context
     cells = cells_of(stated)
     chosen = configuration_of(
         question.config, stated | cells[0], batch=batches[0] if "batch" in stated else None
@@ -92,11 +91,12 @@ def answer(question: PredictQuestion) -> Answer:
         raise InputError("Missing option '--model'; see `rooftree predict --help`")
     chosen, source = asked_source(chosen, question, stated)
     wanted = _Wanted(_whole(source, question), question.seed, question.explain)
-    context = question.context
     if question.config is not None:
-        batches = batches if "batch" in stated or chosen.batch is None else [chosen.batch]
-        context = context if "context" in stated or chosen.context is None else str(chosen.context)
-    grid = (batches, whole_numbers(context, "--context", least=0))
+        if "batch" not in stated and chosen.batch is not None:
+            batches = (chosen.batch,)
+        if "context" not in stated and chosen.context is not None:
+            contexts = (chosen.context,)
+    grid = (batches, contexts)
     drafts = _drafts(chosen if question.config is not None else None, stated, batches, source)
     settings = runnable(cells, lambda cell: build_setting(with_options(chosen, cell)))
     published = (
@@ -119,7 +119,7 @@ def answer(question: PredictQuestion) -> Answer:
     listed = {name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in cells[0]}
     return Predictions(
         inputs=_inputs(question, chosen, able, source)
-        | {"batch": ",".join(map(str, batches)), "context": context}
+        | {"batch": ",".join(map(str, batches)), "context": ",".join(map(str, contexts))}
         | listed,
         acceptance=None if source is None else acceptance(source, configurations),
         predictions=rows,
@@ -149,7 +149,6 @@ def _inputs(
         method=chosen.method,
         draft=chosen.draft_model,
         trace=chosen.trace,
-        acceptance=as_given(question.acceptance),
         drafter=question.drafter or [],
         match_rate=chosen.match_rate,
         tp=where.tensor_parallel,
@@ -219,7 +218,7 @@ def _rows(
 def _drafts(
     chosen: DecodingConfiguration | None,
     options: Mapping[str, Any],
-    batches: list[int],
+    batches: Sequence[int],
     source: Source | None,
 ) -> ComparedShapes:
     """What is compared: as a file and options say, else the usual lengths within what is known of
@@ -238,7 +237,7 @@ def _configurations(
     source: Source | None,
     drafts: ComparedShapes,
     seed: int,
-    weighed: tuple[Setting, list[int], list[int]],
+    weighed: tuple[Setting, Sequence[int], Sequence[int]],
 ) -> list[Acceptance]:
     if source is None:
         return plain_decoding()

@@ -13,7 +13,6 @@ from app.answers.recordings.counts import Counts, counts_of
 from app.questions.field import inputs_of
 from app.questions.places import require_file
 from app.questions.recordings import TracesImportQuestion
-from app.questions.values import ratio
 from hardware_profiles.errors import InputError
 from hardware_profiles.places import is_place
 from hardware_profiles.whole_file import make_folder
@@ -202,7 +201,7 @@ def _read(question: TracesImportQuestion, form: str) -> AcceptanceTrace:
     is one.
     """
     options: dict[str, Any] = {
-        "match_rate": ratio(question.match_rate, "--match-rate"),
+        "match_rate": question.match_rate,
         "draft_tokens": question.draft_tokens,
     }
     if question.drafter is not None:

@@ -10,7 +10,6 @@ from app.answers.recordings.counts import Counts, counts_of
 from app.answers.recordings.policies import RecordedPolicyRow, policy_rows, policy_table
 from app.questions.field import inputs_of
 from app.questions.recordings import TracesInspectQuestion
-from app.questions.values import MOST_DRAFT_TOKENS, whole_numbers
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.confidence import CANDIDATE_FIELDS, CELL_FIELDS
 from traces.kinds.provenance import POLICY_KEY
@@ -171,23 +170,20 @@ def answer(question: TracesInspectQuestion) -> InspectedFile:
         InputError: no readable trace.
     """
     file = trace_file(question.file)
-    lengths = whole_numbers(
-        question.draft_tokens, "--draft-tokens", least=1, most=MOST_DRAFT_TOKENS
-    )
     facts: dict[str, Any] = (
         describe(file) if file.suffix.lower() == ".parquet" else {"file": str(file)}
     )
     kind = facts.get("kind", "acceptance")
     if kind == "acceptance":
-        return _recording(question, file, facts, lengths)
-    inputs = inputs_of(question, file=str(file), draft_tokens=lengths)
+        return _recording(question, file, facts)
+    inputs = inputs_of(question, file=str(file), draft_tokens=question.draft_tokens)
     if kind == "confidence":
         return InspectedConfidence(inputs=inputs, **facts | confidence_facts(file, question.seed))
     return InspectedFile(inputs=inputs, **facts)
 
 
 def _recording(
-    question: TracesInspectQuestion, file: Path, facts: dict[str, Any], lengths: list[int]
+    question: TracesInspectQuestion, file: Path, facts: dict[str, Any]
 ) -> InspectedRecording:
     """What an acceptance trace holds.
 
@@ -195,11 +191,10 @@ def _recording(
         question: what is asked.
         file: the trace.
         facts: of its header.
-        lengths: draft lengths that are asked about.
     """
-    trace = read_trace(file)
+    trace, lengths = read_trace(file), question.draft_tokens
     if (policy := trace.provenance.extra.get(POLICY_KEY)) is not None:
-        lengths = [policy]  # nothing else can be replayed
+        lengths = (policy,)  # nothing else can be replayed
     facts |= {
         "inputs": inputs_of(question, file=str(file), draft_tokens=lengths),
         "kind": "acceptance",
@@ -252,7 +247,7 @@ def _recorded_trees(trace: AcceptanceTrace) -> RecordedTrees | None:
     )
 
 
-def _by_kind(trace: AcceptanceTrace, lengths: list[int]) -> list[PromptKind]:
+def _by_kind(trace: AcceptanceTrace, lengths: Sequence[int]) -> list[PromptKind]:
     """A row for every kind of prompt, and one for all where there are several."""
     members: dict[str, list[int]] = {}
     for request, kind in enumerate(trace.prompt_kinds):

@@ -111,7 +111,7 @@ def _options(question: RecordQuestion) -> RecordOptions:
         candidates=question.candidates,
         expansion_nodes=question.expansion_nodes,
         least_match=question.least_match,
-        skipped_layers=_layers(question.skipped_layers),
+        skipped_layers=question.skipped_layers,
         skip_bridge=not question.no_skip_bridge,
         draft_model=question.draft_model,
         recycling_nodes=question.recycling_nodes,
@@ -162,16 +162,3 @@ def _drafters(names: list[str] | None) -> tuple[str, ...]:
     from real_runs.drafters.recorded import DRAFTERS
 
     return DRAFTERS
-
-
-def _layers(text: str | None) -> tuple[int, int] | None:
-    """The first skipped layer and the one behind the last."""
-    if text is None:
-        return None
-    try:
-        start, stop = (int(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(
-            "must be two layers, e.g. 12,20", key="--skipped-layers", value=text
-        ) from None
-    return start, stop

@@ -15,7 +15,6 @@ from app.answers.replay.rows import (
 from app.questions.field import inputs_of
 from app.questions.replay import ReplayQuestion
 from app.questions.resolve.chosen_configuration import configuration_of
-from app.questions.values import ratio, whole_numbers
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration
 from costmodel.draft_shape import OFF, DraftShape, chain, dynamic, given_tree
@@ -45,14 +44,14 @@ def answer_held_out(question: ReplayQuestion) -> HeldOutPolicies:
             f" --{stated[0].replace('_', '-')}"
         )
         raise InputError(rule, key="--held-out")
-    file, batches = trace_file(question.trace), whole_numbers(question.batch, "--batch", least=1)
+    file = trace_file(question.trace)
     options = {name: value for name, value in question.stated_values.items() if name != "trace"}
     rows = held_out_batches(
         file,
         configuration_of(None, options),
-        batches,
+        question.batch,
         question.context,
-        match_rate=ratio(question.match_rate, "--match-rate"),
+        match_rate=question.match_rate,
         splits=question.splits,
         seed=question.seed,
     )

@@ -15,7 +15,6 @@ from app.questions.groups import PlacedOptions, names_in
 from app.questions.replay import ReplayQuestion
 from app.questions.resolve.accepted import OTHERWISE
 from app.questions.resolve.configurations import named_method
-from app.questions.values import MOST_DRAFT_TOKENS, method_slug, ratio, whole_numbers
 from costmodel.answers.uncertainty import interval
 from costmodel.draft_shape import chain, read_shapes, read_stop, shape_of
 from costmodel.laws.acceptance import MATCHING, Acceptance, Law, accepted_by, law_for, replay_by
@@ -47,18 +46,13 @@ def answer(question: ReplayQuestion) -> Answer:
     if question.held_out:
         return answer_held_out(question)
     refuse(question, _SPEED_OPTIONS)
-    lengths = whole_numbers(
-        question.draft_tokens, "--draft-tokens", least=0, most=MOST_DRAFT_TOKENS
-    )
-    file = trace_file(question.trace)
+    file, lengths, rate = trace_file(question.trace), question.draft_tokens, question.match_rate
     recorded = read_trace(file)
-    rate = ratio(question.match_rate, "--match-rate")
     inputs = inputs_of(question, trace=str(file), tree=question.tree or [])
     if recorded.level == 0:
         if question.tree or question.shape or question.stop or question.verifier:
             recorded.require(1, "replaying trees, stop rules and verifiers")
-        slug = method_slug(question.method, "--method")
-        chains = _counted(file, slug, rate, lengths)
+        chains = _counted(file, question.method, rate, lengths)
         return ReplayedDrafts(inputs=inputs, chains=chains, trees=[], varying=[], oracles=[])
     if rate is not None and recorded.drafted is None:
         recorded = replace(recorded, match_rate=rate)
@@ -86,7 +80,7 @@ def _law(question: ReplayQuestion, recorded: AcceptanceTrace, shapes: Sequence[i
     """
     if question.verifier:
         return law_for(recorded, question.verifier, shapes, strict=True)
-    slug = method_slug(question.method, "--method") or named_method(recorded)
+    slug = question.method or named_method(recorded)
     if not slug:
         return MATCHING
     verify = load_method(slug).verify
@@ -147,8 +141,8 @@ def _varying(
         shapes += [chain(k, rule) for k in lengths]
     if not shapes:
         return []
-    slug = method_slug(question.method, "--method") or named_method(recorded) or OTHERWISE
-    source = trace_source(file, slug, ratio(question.match_rate, "--match-rate"))
+    slug = question.method or named_method(recorded) or OTHERWISE
+    source = trace_source(file, slug, question.match_rate)
     accepted = shape_acceptances(
         source,
         shapes,

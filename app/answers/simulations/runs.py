@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from app.answers.simulations.cases import LoadPoint, SimulationCase
 from costmodel.passes.measured import add_results
-from hardware_profiles.errors import InputError, UnknownNameError
+from hardware_profiles.errors import UnknownNameError
 from real_runs.campaigns.results import offer_measured_passes
 from simulator.engine import simulate
 from simulator.loop.options import Scenario
@@ -39,23 +39,6 @@ AUTOREGRESSIVE = "autoregressive"
 """The variant whose scheduler is the same: one token a pass, without drafts or masked blocks."""
 Variant = tuple[str, Mapping[str, Any]]
 Report = Callable[[str, int, int], None]
-
-
-def rates_of(text: str | None) -> list[float]:
-    """Comma-separated requests per second, sorted, without repeats.
-
-    Raises:
-        InputError: something else, or not positive.
-    """
-    if text is None:
-        return []
-    try:
-        rates = sorted({float(part) for part in text.split(",")})
-    except ValueError:
-        rates = []
-    if not rates or not all(0.0 < rate < float("inf") for rate in rates):
-        raise InputError("must be positive numbers separated by commas", key="--rates", value=text)
-    return rates
 
 
 def variants_of(names: list[str] | None) -> list[Variant]:

@@ -27,7 +27,6 @@ from app.answers.simulations.rows import (
 from app.answers.simulations.runs import (
     over_seeds,
     prepared_of,
-    rates_of,
     run_cases,
     run_loads,
     variants_of,
@@ -35,11 +34,10 @@ from app.answers.simulations.runs import (
 )
 from app.questions.groups import REQUEST_OPTIONS, DeploymentOptions, DraftingOptions, names_in
 from app.questions.places import require_file
-from app.questions.resolve.accepted import acceptance_values, draft_lengths
+from app.questions.resolve.accepted import acceptance_values
 from app.questions.resolve.chosen_configuration import DEPLOYMENT_FIELDS
 from app.questions.resolve.scenarios import asked_scenario
 from app.questions.simulate import SimulateQuestion
-from app.questions.values import milliseconds
 from costmodel.answers.workload import Limits
 from hardware_profiles.errors import InputError
 from hardware_profiles.machine_code import is_compiled
@@ -93,7 +91,7 @@ def answer(question: SimulateQuestion) -> Answer:
     for name in ("per_request", "timeline", "plot"):
         if (path := getattr(question, name)) is not None:
             require_file(path, _option(name))
-    lengths = draft_lengths(question.draft_tokens, least=0) or []
+    lengths = question.draft_tokens or ()
     written, assumed = scenario_of(question, max(lengths, default=None))
     if not is_compiled(loop.__file__):
         words = "compiling the simulator, once on this machine: some 20 seconds of a processor"
@@ -107,7 +105,7 @@ def answer(question: SimulateQuestion) -> Answer:
         _refuse_beside("--good-share", question, ("per_request", "timeline"))
         if len(lengths) > 1:
             _refuse_beside("several --draft-tokens", question, ("compare",))
-        return _highest(question, written, assumed, lengths if len(lengths) > 1 else [])
+        return _highest(question, written, assumed, lengths if len(lengths) > 1 else ())
     return _simulation(question, written, assumed)
 
 
@@ -147,8 +145,8 @@ def scenario_of(
             question.config,
             assigned=assigned,
         ),
-        "slo.ttft_s": milliseconds(question.slo_ttft, "--slo-ttft"),
-        "slo.tpot_s": milliseconds(question.slo_tpot, "--slo-tpot"),
+        "slo.ttft_s": question.slo_ttft_s,
+        "slo.tpot_s": question.slo_tpot_s,
     }
     if question.beside:
         _refuse_requests(named)
@@ -242,7 +240,7 @@ def _beside(question: SimulateQuestion, written: ScenarioFile, assumed: list[str
 
 
 def _highest(
-    question: SimulateQuestion, written: ScenarioFile, assumed: list[str], lengths: list[int]
+    question: SimulateQuestion, written: ScenarioFile, assumed: list[str], lengths: Sequence[int]
 ) -> HighestRates:
     """The highest rates of draft lengths or variants, and what happens at stated loads."""
     share = SHARE if question.good_share is None else question.good_share
@@ -254,7 +252,7 @@ def _highest(
             "counts requests within limits; state --slo-ttft, --slo-tpot or both",
             key="--good-share",
         )
-    variants, rates = variants_of(question.compare), rates_of(question.rates)
+    variants, rates = variants_of(question.compare), question.rates or ()
     seeds = _seeds(question)
     with counting(question.quiet) as report:
         prepared = prepared_of(written)
@@ -283,7 +281,7 @@ def _simulation(
     question: SimulateQuestion, written: ScenarioFile, assumed: list[str]
 ) -> Simulation:
     """The scenario, its variants and loads, and the files of the first."""
-    variants, rates = variants_of(question.compare), rates_of(question.rates)
+    variants, rates = variants_of(question.compare), question.rates or ()
     seeds = _seeds(question)
     with counting(question.quiet) as report:
         prepared = prepared_of(written)

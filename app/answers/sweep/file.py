@@ -20,7 +20,7 @@ from app.questions import fields
 from app.questions.field import row_of
 from app.questions.groups import PlacedOptions
 from app.questions.predict import PredictQuestion
-from app.questions.values import MOST, whole_numbers
+from app.questions.values import MOST
 from costmodel.architectures.library import load_model
 from costmodel.configuration.deployment import MOST_DEVICES
 from costmodel.engine_library import load_engine
@@ -71,12 +71,8 @@ class SweepFile(BaseModel):
     )
     drafters: Annotated[tuple[Name, ...], _list_of(fields.Drafters, least=0)] = ()
     traces: Annotated[tuple[Name, ...], _list_of(fields.Trace, least=0)] = ()
-    batches: Annotated[tuple[Requests, ...], _list_of(fields.Batch)] = tuple(
-        whole_numbers(PredictQuestion.batch, "--batch", least=1)
-    )
-    contexts: Annotated[tuple[Tokens, ...], _list_of(fields.Context)] = tuple(
-        whole_numbers(PredictQuestion.context, "--context", least=0)
-    )
+    batches: Annotated[tuple[Requests, ...], _list_of(fields.Batch)] = PredictQuestion.batch
+    contexts: Annotated[tuple[Tokens, ...], _list_of(fields.Context)] = PredictQuestion.context
 
     @field_validator("*")
     @classmethod

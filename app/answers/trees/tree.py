@@ -13,10 +13,11 @@ from app.answers.trees.budgets import recorded_trees, sampling_of, state_trees, 
 from app.answers.trees.rows import BudgetTree, FastestTree, NodeSplits, PromptedTrees, Trees
 from app.answers.trees.speeds import fastest_trees
 from app.questions.field import inputs_of
-from app.questions.resolve.accepted import OTHERWISE, as_given, is_rates, one_source
+from app.questions.groups import AcceptanceOptions, StatedDrafters, values_in
+from app.questions.resolve.accepted import OTHERWISE, one_source
 from app.questions.resolve.chosen_configuration import configuration_of
 from app.questions.tree import TreeQuestion
-from app.questions.values import method_slug, whole_numbers
+from app.questions.values import MethodName
 from costmodel.laws.acceptance import ASSUMED_SIBLINGS, sibling_rates
 from costmodel.method import Method
 from costmodel.method_library import load_method
@@ -30,7 +31,6 @@ from traces.kinds.acceptance import AcceptanceTrace
 from traces.library import trace_file
 from traces.storage.acceptance_file import read_acceptance
 
-MOST_NODES = 4096
 MOST_SIBLINGS = 64  # of stated rates: the chance of a later one is below any node's further down
 _SPEED_OPTIONS = (
     "device",
@@ -63,12 +63,9 @@ def answer(question: TreeQuestion) -> Answer:
     Raises:
         InputError: options that contradict each other, or nothing that tells of acceptance.
     """
-    budgets = whole_numbers(question.nodes, "--nodes", least=1, most=MOST_NODES)
-    depth, width = question.depth, min(max(budgets), MOST_SIBLINGS)
-    if not 1 <= depth <= MOST_NODES:
-        raise InputError(f"must lie in 1..{MOST_NODES}", key="--depth", value=depth)
+    depth, width = question.depth, min(max(question.nodes), MOST_SIBLINGS)
     if question.split_over is not None:
-        return _splits(question, question.split_over, budgets)
+        return _splits(question, question.split_over)
     prompted = _prompted(question)
     if prompted is not None:
         depth, width = prompted.shape.depth + 1, WIDTH
@@ -78,17 +75,16 @@ def answer(question: TreeQuestion) -> Answer:
     trees: Sequence[BudgetTree] | Sequence[PromptedTrees]
     fastest = None
     if prompted is not None:
-        trees = state_trees(acceptance.values, budgets, prompted)
+        trees = state_trees(acceptance.values, question.nodes, prompted)
     else:
-        trees = _trees(question, acceptance.values, budgets)
+        trees = _trees(question, acceptance.values)
         fastest = _fastest(question, acceptance, trees) if question.model else None
     return Trees(
         inputs=inputs_of(
             question,
-            acceptance=_acceptance_input(question.acceptance),
             drafter=question.drafter or [],
             method=(acceptance.method if question.model else "") or question.method or None,
-            nodes=budgets,
+            nodes=question.nodes,
             depth=depth,
         ),
         remark=acceptance.remark,
@@ -99,14 +95,11 @@ def answer(question: TreeQuestion) -> Answer:
     )
 
 
-def _acceptance_input(text: str | None) -> float | list[float] | str | None:
-    return as_given(text) if text is not None and is_rates(text) else text
-
-
 def _trees(
-    question: TreeQuestion, acceptance: AcceptanceTrace | AcceptanceVectors, budgets: list[int]
+    question: TreeQuestion, acceptance: AcceptanceTrace | AcceptanceVectors
 ) -> list[BudgetTree]:
     """The best tree of every budget, and with --robust how sure it is."""
+    budgets = question.nodes
     if isinstance(acceptance, AcceptanceTrace):
         held_out_seed = question.seed if question.held_out else None
         trees = recorded_trees(acceptance, budgets, question.depth, held_out_seed)
@@ -133,7 +126,6 @@ def _fastest(
     question: TreeQuestion, acceptance: _Acceptance, trees: Sequence[BudgetTree]
 ) -> list[FastestTree]:
     """The fastest trees on the device that is asked about."""
-    captured = question.captured_rows
     method = acceptance.method or question.method
     return fastest_trees(
         configuration_of(
@@ -141,16 +133,13 @@ def _fastest(
         ),
         acceptance.values,
         trees,
-        (
-            whole_numbers(question.batch, "--batch", least=1),
-            whole_numbers(question.context, "--context", least=0),
-        ),
+        (question.batch, question.context),
         depth=question.depth,
-        captured_rows=whole_numbers(captured, "--captured-rows", least=1) if captured else [],
+        captured_rows=question.captured_rows,
     )
 
 
-def _splits(question: TreeQuestion, split_over: str, budgets: list[int]) -> NodeSplits:
+def _splits(question: TreeQuestion, split_over: str) -> NodeSplits:
     """Nodes of a batch, by request."""
     for name in ("model", "method", "held_out", "robust"):
         if value := getattr(question, name):
@@ -166,7 +155,7 @@ def _splits(question: TreeQuestion, split_over: str, budgets: list[int]) -> Node
                 "goes without a file of --split-over, which says what is kept", key="--acceptance"
             )
         batch, title = read_survivals(Path(split_over), depth - 1), split_over
-    elif named is None or is_rates(named):
+    elif not isinstance(named, Path):
         raise InputError(
             "draws requests of a recording: --acceptance TRACE",
             key="--split-over",
@@ -177,8 +166,8 @@ def _splits(question: TreeQuestion, split_over: str, budgets: list[int]) -> Node
         batch = recorded_batch(trace, int(split_over), depth - 1, MOST_SIBLINGS, question.seed)
         title = f"{split_over} requests of {named}"
     return NodeSplits(
-        inputs=inputs_of(question, drafter=question.drafter or [], nodes=budgets),
-        splits=node_splits(batch, budgets, question.seed),
+        inputs=inputs_of(question, drafter=question.drafter or [], nodes=question.nodes),
+        splits=node_splits(batch, question.nodes, question.seed),
         title=title,
     )
 
@@ -189,11 +178,11 @@ def _prompted(question: TreeQuestion) -> Method | None:
     Raises:
         InputError: there is no such method.
     """
-    drafters = [text.partition(":")[0] for text in question.drafter or ()]
-    name = question.method or next(iter(drafters), "")
-    if not name:
+    drafters = [MethodName().read(text.partition(":")[0]) for text in question.drafter or ()]
+    slug = question.method or next(iter(drafters), "")
+    if not slug:
         return None
-    method = load_method(method_slug(name, "--method"))
+    method = load_method(slug)
     return method if method.shape.kind == "state_trees" else None
 
 
@@ -203,20 +192,23 @@ def _acceptance(question: TreeQuestion, depth: int, width: int) -> _Acceptance:
     Raises:
         InputError: none of the options, several, or a trace that does not tell of trees.
     """
-    text = question.acceptance
-    path = None if text is None or is_rates(text) else trace_file(text)
+    named = question.acceptance
+    path, rates = (trace_file(named), None) if isinstance(named, Path) else (None, named)
     if path is not None and path.suffix.lower() == ".json" and not _is_trace(path):
         return _Acceptance(read_vectors(path), str(path))
     if path is not None and (question.tokens_per_step is not None or question.drafter):
         raise InputError(
-            "says all; leave out --tokens-per-step and --drafter", key="--acceptance", value=text
+            "says all; leave out --tokens-per-step and --drafter",
+            key="--acceptance",
+            value=str(named),
         )
     if path is not None:  # whatever method it names: a tree is of the recording itself
         method = question.method or OTHERWISE
         source = trace_source(path, method, question.match_rate, override=True)
     else:
         lengths = [depth - 1] if depth > 1 else ()
-        stated = one_source(question, None, method=question.method, lengths=lengths)
+        accepted = AcceptanceOptions(acceptance=rates, **values_in(StatedDrafters, question))
+        stated = one_source(accepted, None, method=question.method, lengths=lengths)
         if stated is None:
             raise InputError(
                 "--acceptance, --tokens-per-step or --drafter is needed; see `rooftree tree --help`"

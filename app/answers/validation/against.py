@@ -1,7 +1,8 @@
-"""What stands beside the runs of a validation, and in which number format they run?"""
+"""What stands beside the runs of a validation, and in which batches and number format do they run?"""
 
 from dataclasses import dataclass
 
+from app.questions.validate import ValidateQuestion
 from costmodel.configuration import DecodingConfiguration
 from costmodel.passes.deployment import Fidelity
 from hardware_profiles.errors import InputError
@@ -23,6 +24,25 @@ class Against:
     profile: str
     fidelity: Fidelity
     chosen: DecodingConfiguration | None
+
+
+def batches_of(
+    question: ValidateQuestion, *, usual: tuple[int, ...] = (1, 4), most: int
+) -> tuple[int, ...]:
+    """The batches that are run.
+
+    Args:
+        question: what is asked.
+        usual: where it states none.
+        most: largest that can be run.
+
+    Raises:
+        InputError: a larger one.
+    """
+    batches = question.batch or usual
+    if batches[-1] > most:
+        raise InputError(f"must be at most {most} here", key="--batch", value=batches[-1])
+    return batches
 
 
 def torch_dtype(name: str | None) -> str:

@@ -7,17 +7,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from app.answers.progress import progress_line
-from app.answers.validation.against import Against
+from app.answers.validation.against import Against, batches_of
 from app.answers.validation.rows import ValidationReport, report_inputs
 from app.answers.validation.scored import report_of
 from app.exporters.registry import export
 from app.questions.validate import ValidateQuestion
-from app.questions.values import seconds, whole_numbers
 from hardware_profiles.errors import InputError
 from real_runs.models.loading.weights import find_model
 from real_runs.validation.servers.configurations import ServerConfiguration
 from real_runs.validation.servers.options import ServerOptions
 from real_runs.validation.servers.validate import validate_server
+
+_BUDGET_S = 2400.0
 
 
 def validate_llama_cpp(question: ValidateQuestion, against: Against) -> ValidationReport:
@@ -26,10 +27,10 @@ def validate_llama_cpp(question: ValidateQuestion, against: Against) -> Validati
     Raises:
         InputError: as of `validate_server`, or a model that is no GGUF file.
     """
-    slots = whole_numbers(question.batch or "1,2,4", "--batch", least=1, most=64)
-    contexts = whole_numbers(
-        question.context or "256,1024,2048", "--context", least=1, most=1 << 20
-    )
+    slots = batches_of(question, usual=(1, 2, 4), most=64)
+    contexts = question.context or (256, 1024, 2048)
+    if 0 in contexts:
+        raise InputError("must be at least 1 with a server", key="--context", value=0)
     model = find_model(question.model).path
     if model.suffix != ".gguf":
         raise InputError("llama.cpp loads .gguf files", key="--model", value=str(model))
@@ -41,14 +42,14 @@ def validate_llama_cpp(question: ValidateQuestion, against: Against) -> Validati
         engine="llama.cpp" if question.engine_file is None else str(question.engine_file),
         fidelity=against.fidelity,
         prompts=question.prompts,
-        slots=tuple(slots),
-        contexts=tuple(contexts),
+        slots=slots,
+        contexts=contexts,
         per_slots=question.per_cell,
         draft=draft,
         synthetic=question.synthetic,
         max_new_tokens=question.new_tokens or 64,
         rounds=question.rounds or 3,
-        budget_s=seconds(question.budget or "40m", "--budget"),
+        budget_s=question.budget_s or _BUDGET_S,
         threads=question.threads,
         seed=question.seed,
         resume=question.resume,

@@ -3,6 +3,7 @@ their predictions.
 """
 
 from app.answers.progress import progress_line
+from app.answers.validation.against import batches_of
 from app.answers.validation.rows import (
     ValidationReport,
     errors_by_group,
@@ -11,20 +12,20 @@ from app.answers.validation.rows import (
 )
 from app.questions.places import require_folder
 from app.questions.validate import ValidateQuestion
-from app.questions.values import seconds, whole_numbers
 from costmodel.laws.refined_method import method_policy
 from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError
 from real_runs.validation.masked.validate import MaskedValidation, validate_masked
 from real_runs.validation.score import breakdown
 
+_BUDGET_S = 900.0
 _TAKEN = frozenset(
     {
         "method",
         "model",
         "batch",
         "rounds",
-        "budget",
+        "budget_s",
         "out",
         "resume",
         "keep_disturbed",
@@ -55,9 +56,9 @@ def validate_masked_blocks(question: ValidateQuestion) -> ValidationReport:
         out=question.out,
         model=question.model,
         named=tuple(dict.fromkeys(method_policy(load_method(name)) for name in methods)),
-        batches=tuple(whole_numbers(question.batch or "1,4", "--batch", least=1, most=16)),
+        batches=batches_of(question, most=16),
         rounds=question.rounds or 1,
-        budget_s=seconds(question.budget or "15m", "--budget"),
+        budget_s=question.budget_s or _BUDGET_S,
         seed=question.seed,
         resume=question.resume,
         keep_disturbed=question.keep_disturbed,

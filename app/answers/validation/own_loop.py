@@ -6,19 +6,19 @@ from typing import Annotated, ClassVar
 
 from app.answers.answer import Answer, Column, Row, Table
 from app.answers.progress import progress_line
-from app.answers.validation.against import Against, torch_dtype
+from app.answers.validation.against import Against, batches_of, torch_dtype
 from app.answers.validation.rows import ValidationReport, report_inputs
 from app.answers.validation.scored import report_of
 from app.questions.field import inputs_of
 from app.questions.validate import ValidateQuestion
-from app.questions.values import seconds, whole_numbers
 from costmodel.configuration import DecodingConfiguration
 from hardware_profiles.errors import InputError, UnknownNameError
 from real_runs.validation.configurations import Configuration
 from real_runs.validation.replayed import validate_replayed
 from real_runs.validation.validate import DRAFTERS, ValidateOptions, validate
 
-_MOST_CONTEXT = 1 << 20
+_BUDGET_S = 900.0
+_MOST_BATCH = 64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +54,7 @@ def planned_runs(question: ValidateQuestion, chosen: DecodingConfiguration | Non
     Raises:
         InputError: no configuration, or one that no loop here runs.
     """
-    batches = _batches(question)
+    batches = batches_of(question, most=_MOST_BATCH)
     if chosen is None:
         raise InputError("--dry-run needs a --config")
     return PlannedRuns(
@@ -85,14 +85,8 @@ def validate_own_loop(question: ValidateQuestion, against: Against) -> Validatio
             which nothing could be scored.
     """
     dtype = torch_dtype(question.dtype)
-    contexts = whole_numbers(
-        question.context or "0,512,1024", "--context", least=0, most=_MOST_CONTEXT
-    )
-    fitted_contexts = whole_numbers(
-        question.fit_context, "--fit-context", least=1, most=_MOST_CONTEXT
-    )
-    batches = _batches(question)
-    budget_s = seconds(question.budget or "15m", "--budget")
+    contexts, batches = question.context or (0, 512, 1024), batches_of(question, most=_MOST_BATCH)
+    budget_s = question.budget_s or _BUDGET_S
     drafters = tuple(question.drafter or DRAFTERS)
     for name in drafters:
         if name not in DRAFTERS:
@@ -108,9 +102,9 @@ def validate_own_loop(question: ValidateQuestion, against: Against) -> Validatio
         dtype=dtype,
         fidelity=against.fidelity,
         drafters=drafters,
-        contexts=tuple(contexts),
-        fitted_contexts=tuple(fitted_contexts),
-        batches=tuple(batches),
+        contexts=contexts,
+        fitted_contexts=question.fit_context,
+        batches=batches,
         per_cell=question.per_cell,
         max_new_tokens=question.new_tokens or 32,
         rounds=question.rounds or 4,
@@ -128,7 +122,7 @@ def validate_own_loop(question: ValidateQuestion, against: Against) -> Validatio
         dtype=dtype,
         drafter=drafters,
         context=contexts,
-        fit_context=fitted_contexts,
+        fit_context=question.fit_context,
         batch=batches,
         new_tokens=options.max_new_tokens,
         rounds=options.rounds,
@@ -136,7 +130,3 @@ def validate_own_loop(question: ValidateQuestion, against: Against) -> Validatio
         chosen=None if against.chosen is None else against.chosen.to_json(),
     )
     return report_of(validation, out=question.out, inputs=inputs)
-
-
-def _batches(question: ValidateQuestion) -> list[int]:
-    return whole_numbers(question.batch or "1,4", "--batch", least=1, most=64)

@@ -11,7 +11,6 @@ from app.answers.validation.rows import ValidationReport, report_inputs
 from app.answers.validation.scored import report_of
 from app.exporters.registry import export, write_export
 from app.questions.validate import ValidateQuestion
-from app.questions.values import whole_numbers
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.engine_library import load_engine
 from costmodel.optimizers.drafters.named_drafters import drafter_source
@@ -33,8 +32,7 @@ def validate_running(question: ValidateQuestion, against: Against) -> Validation
         InputError: not reachable, no drafter, or an engine that cannot run it.
     """
     assert question.server is not None
-    users = tuple(whole_numbers(question.batch or "1,4,16", "--batch", least=1, most=1024))
-    lengths = tuple(whole_numbers(question.draft_tokens, "--draft-tokens", least=1, most=64))
+    users, lengths = question.batch or (1, 4, 16), question.draft_tokens
     drafters = question.drafter or []
     if len(drafters) != 1:
         rule = (

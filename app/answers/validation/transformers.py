@@ -15,7 +15,6 @@ from app.answers.validation.rows import report_inputs
 from app.exporters.registry import export
 from app.exporters.transformers import TARGET_FILE
 from app.questions.validate import ValidateQuestion
-from app.questions.values import whole_numbers
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from real_runs.validation.engines.assisted import AssistedPoint
 from real_runs.validation.engines.assisted_setup import run_assisted
@@ -90,7 +89,7 @@ def validate_transformers(question: ValidateQuestion, against: Against) -> Trans
     Raises:
         InputError: a model that Transformers' Llama does not run, or options that do not fit.
     """
-    draft_tokens = max(whole_numbers(question.draft_tokens, "--draft-tokens", least=1, most=64))
+    draft_tokens = max(question.draft_tokens)
     dtype, new_tokens = torch_dtype(question.dtype), question.new_tokens or 32
     rounds = question.rounds or 4
     chosen = DecodingConfiguration(

@@ -16,6 +16,7 @@ from app.dashboard.answer import Card, Figure, PageAnswer, Row, scenario
 from app.dashboard.held import shown_model
 from app.dashboard.question import acceptance_words, deployment, drafter_options, drafters
 from app.dashboard.state import State, asked_line
+from app.questions.field import fields_of
 from app.questions.simulate import SimulateQuestion
 from app.render.charts.charts import DASHES, PALETTE, digits, framed
 from app.render.html.simulation_page import shares
@@ -26,7 +27,7 @@ from simulator.scenario.file import LimitsSection
 
 Report = Callable[[str, int, int], None]
 Value = str | float | tuple[str, ...]
-Asked = dict[str, Value]  # by field
+Asked = dict[str, Value]  # by keyword, as Python takes them
 LOADS = (0.5, 1.0, 2.0)  # of the asked rate
 MOST_POINTS = 400
 
@@ -120,7 +121,7 @@ def _growing(cases: Sequence[SimulationCase], windows: Sequence[SteadyWindow]) -
 
 
 def asked_load(state: State) -> Asked:
-    """What `simulate` is asked of a state, by field, in the order of its command line."""
+    """What `simulate` is asked of a state, by keyword, in the order of its command line."""
     where = deployment(state)
     return _stated(
         {
@@ -164,10 +165,13 @@ def _stated(values: Mapping[str, Value | None]) -> Asked:
 
 def _prepared(state: State, values: Asked) -> Prepared:
     """The scenario of a question of `simulate`."""
-    fields: Mapping[str, Any] = {
-        name: list(value) if isinstance(value, tuple) else value for name, value in values.items()
+    verb: Callable[..., SimulateQuestion] = SimulateQuestion
+    by_keyword = {field.keyword: field for field in fields_of(verb)}
+    fields = {
+        by_keyword[name].name: by_keyword[name].read(value, key=name)
+        for name, value in values.items()
     }
-    question = SimulateQuestion(**fields, stated=frozenset(fields))
+    question = verb(**fields, stated=frozenset(fields))
     written, _ = scenario_of(question, state.draft_tokens if question.draft_tokens else None)
     return prepared_of(written)
 

@@ -16,6 +16,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from app.cli.door import ask
+from app.cli.main import VERBS
 from app.questions.field import NamedField, fields_of, stated_words
 from hardware_profiles.errors import InputError, RooftreeError
 
@@ -57,21 +59,18 @@ def ask_verb(verb: str, arguments: Sequence[Option], options: Mapping[str, Optio
         InputError: an option that the verb does not have, or a value that makes no sense.
         InfeasibleError: nothing fits or meets the limits.
     """
-    from app.cli.door import ask
-    from app.cli.main import VERBS
-
     table = {f.keyword: f for f in fields_of(VERBS[verb])}
     table |= {f.row.also.removeprefix("--"): f for f in table.values() if f.row.also}
     values: dict[str, Any] = {}
     for name, value in options.items():
         if value is not None:
             field = _known(verb, name, table)
-            values[field.name] = field.read(_readable(value))
+            values[field.name] = field.read(_readable(value), key=name)
     unnamed = [word for value in arguments for word in stated_words(_readable(value))]
     for field in fields_of(VERBS[verb]):
         if field.row.argument and unnamed:
             here, unnamed = (unnamed, []) if field.is_list else (unnamed[:1], unnamed[1:])
-            values[field.name] = field.read(here)
+            values[field.name] = field.read(here, key=field.keyword)
     if unnamed:
         raise InputError("takes no further argument", key=f"rooftree {verb}", value=unnamed[0])
     try:
@@ -108,8 +107,6 @@ def option_names(verb: str) -> list[str]:
         >>> [name for name in option_names("replay") if name.startswith("d")]
         ['dtype', 'draft_dtype', 'device', 'draft_tokens']
     """
-    from app.cli.main import VERBS
-
     return [f.keyword for f in fields_of(VERBS[verb]) if not f.row.argument]
 
 

@@ -5,15 +5,14 @@ Leaves out what a source emits at a draft length (`costmodel.optimizers.drafters
 `app.questions.resolve.configurations`).
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from app.questions.field import stated_words
 from app.questions.groups import AcceptanceOptions
 from app.questions.resolve.chosen_configuration import with_options
-from app.questions.values import MOST_DRAFT_TOKENS, method_slug, ratio, whole_numbers
 from costmodel.configuration import DecodingConfiguration
 from costmodel.configuration.file import read_configuration
 from costmodel.laws.acceptance import Acceptance
@@ -58,7 +57,7 @@ def named_sources(
     Args:
         accepted: the options.
         traces: of --trace.
-        method: slug or name of --method; it must not contradict a trace, and belongs to stated
+        method: slug of --method; it must not contradict a trace, and belongs to stated
             numbers.
         otherwise: slug of a trace that names no method; empty: one must be named.
         model: target, for published figures.
@@ -70,7 +69,7 @@ def named_sources(
         InputError: options that exclude each other, numbers out of range, a method that a trace
             contradicts.
     """
-    share, slug = ratio(accepted.match_rate, "--match-rate"), method_slug(method, "--method")
+    share = accepted.match_rate
     ways = {
         "--trace": bool(traces),
         "--acceptance": accepted.acceptance is not None,
@@ -83,28 +82,28 @@ def named_sources(
             " further drafters"
         )
         raise InputError(f"{' and '.join(stated)} {rule}")
-    if accepted.drafter and slug and not stated:
+    if accepted.drafter and method and not stated:
         raise InputError(
             "--drafter names its method itself; leave out --method", key="--method", value=method
         )
     sources = [
         (
-            _masked_source(file, slug, accepted, refine, canvas)
+            _masked_source(file, method, accepted, refine, canvas)
             if is_confidence(file)
-            else trace_source(file, slug, share, lengths=lengths, otherwise=otherwise)
+            else trace_source(file, method, share, lengths=lengths, otherwise=otherwise)
         )
         for file in map(trace_file, traces)
     ]
     if refine is not None and not traces and not accepted.drafter:
-        return [_policy_source(slug, refine, accepted, canvas)]
+        return [_policy_source(method, refine, accepted, canvas)]
     if accepted.acceptance is not None:
-        sources = [rates_source(slug or OTHERWISE, rates_of(accepted.acceptance), match_rate=share)]
+        sources = [rates_source(method or OTHERWISE, accepted.acceptance, match_rate=share)]
     if accepted.tokens_per_step is not None:
         sources = [
-            length_source(slug or OTHERWISE, accepted.tokens_per_step, lengths, match_rate=share)
+            length_source(method or OTHERWISE, accepted.tokens_per_step, lengths, match_rate=share)
         ]
-    if slug and not sources and not accepted.drafter:
-        sources = own_paced(slug)
+    if method and not sources and not accepted.drafter:
+        sources = own_paced(method)
     return sources + [
         drafter_source(text, model=model, lengths=lengths, match_rate=share)
         for text in accepted.drafter or ()
@@ -134,7 +133,7 @@ def _policy_source(
             "belongs to drafts that are verified token by token; state --tokens-per-step, or give a"
             " --trace"
         )
-        raise InputError(rule, key="--acceptance", value=accepted.acceptance)
+        raise InputError(rule, key="--acceptance", value=",".join(map(str, accepted.acceptance)))
     return policy_source(slug, refine, accepted.tokens_per_step, canvas_tokens=canvas)
 
 
@@ -220,9 +219,7 @@ def asked_source(
         and not accepted.drafter
     )
     method = options.get("method") or (chosen.method if own else "")
-    lengths = (
-        draft_lengths(options.get("draft_tokens"), least=0) if options.get("tree") is None else None
-    )
+    lengths = options.get("draft_tokens") if options.get("tree") is None else None
     if lengths is None and file and not options.get("tree"):
         lengths = [chosen.draft_tokens]
     source_options: dict[str, Any] = {
@@ -243,7 +240,7 @@ def asked_source(
         raise InputError(
             "masked blocks have no draft tokens; --block states their size",
             key=f"--{drafts[0].replace('_', '-')}",
-            value=options[drafts[0]],
+            value=",".join(stated_words(options[drafts[0]])),
         )
     if file:  # another method drops what belonged to the drafter of the file
         named = {
@@ -300,10 +297,9 @@ def acceptance_values(
         "speculation.trace": trace,
         "speculation.match_rate": accepted.match_rate,
     }
-    ratio(accepted.match_rate, "--match-rate")
     values["speculation.tokens_per_step"] = accepted.tokens_per_step
     values["speculation.acceptance"] = (
-        None if accepted.acceptance is None else rates_of(accepted.acceptance)
+        None if accepted.acceptance is None else list(accepted.acceptance)
     )
     stated = [key for key in KNOWN_BY if values[f"speculation.{key}"] is not None]
     several = len(stated) + len(accepted.drafter or ())
@@ -357,7 +353,9 @@ def _check_masked(trace: str, drafts: Mapping[str, Any]) -> None:
         )
 
 
-def lengths_for(source: Source | None, lengths: list[int] | None, usual: list[int]) -> list[int]:
+def lengths_for(
+    source: Source | None, lengths: Sequence[int] | None, usual: Sequence[int]
+) -> Sequence[int]:
     """Draft lengths to compare: those asked for; else the usual ones within what is known of the
     drafter.
 
@@ -384,26 +382,13 @@ def lengths_for(source: Source | None, lengths: list[int] | None, usual: list[in
     return within if any(within) else [*within, longest or 0]
 
 
-def _usual_for(source: Source, usual: list[int]) -> list[int]:
+def _usual_for(source: Source, usual: Sequence[int]) -> Sequence[int]:
     """The usual lengths, or the entry's own size where candidates carry prompt tokens and ranks are
     known.
     """
     shape, recorded = load_method(source.method).shape, source.positions
     sized = shape.kind == "state_trees" and (recorded is None or recorded.level >= 2)
     return [0, shape.nodes] if sized else usual
-
-
-def draft_lengths(text: str | None, *, least: int) -> list[int] | None:
-    """The lengths of --draft-tokens; None where it is not given.
-
-    Raises:
-        InputError: something else than whole numbers, or one out of range.
-    """
-    return (
-        None
-        if text is None
-        else whole_numbers(text, "--draft-tokens", least=least, most=MOST_DRAFT_TOKENS)
-    )
 
 
 def numbers_words(source: Source | None, used: Iterable[Acceptance] = ()) -> list[str]:
@@ -418,37 +403,3 @@ def numbers_words(source: Source | None, used: Iterable[Acceptance] = ()) -> lis
     about = source.label if source.kind != "stated" else f"stated: {source.about}"
     covers = source.interval_covers(max((acceptance.levels for acceptance in used), default=0))
     return [f"acceptance {about}; intervals cover the {covers}"]
-
-
-def as_given(text: str | None) -> float | list[float] | None:
-    """What --acceptance says, as answers repeat it: one rate, or rates by position."""
-    if text is None:
-        return None
-    rates = rates_of(text)
-    return rates[0] if len(rates) == 1 else rates
-
-
-def is_rates(text: str) -> bool:
-    """Whether a text is numbers rather than the name of a file."""
-    try:
-        return all(math.isfinite(float(part)) for part in text.split(","))
-    except ValueError:
-        return False
-
-
-def rates_of(text: str, option: str = "--acceptance") -> list[float]:
-    """One rate, or rates by position, as the command line gives them.
-
-    Raises:
-        InputError: no numbers in [0, 1].
-    """
-    try:
-        rates = [float(part) for part in text.split(",")]
-    except ValueError:
-        rule = "must be one rate (0.72), or rates by position separated by commas (0.78,0.61,0.48)"
-        raise InputError(rule, key=option, value=text) from None
-    if not all(0.0 <= rate <= 1.0 for rate in rates):
-        raise InputError(
-            "must lie in [0, 1]", key=option, value=rates[0] if len(rates) == 1 else text
-        )
-    return rates

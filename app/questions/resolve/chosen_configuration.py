@@ -11,7 +11,6 @@ from typing import Any
 
 from app.questions.resolve.configurations import fidelity_of, named_shapes, shapes_for
 from app.questions.resolve.refining import refined_by
-from app.questions.values import MOST_DRAFT_TOKENS, byte_count, method_slug, ratio, whole_numbers
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.configuration.file import read_configuration
 from costmodel.draft_shape import DraftShape, dynamic, read_stop
@@ -79,10 +78,10 @@ def with_options(base: DecodingConfiguration, options: Mapping[str, Any]) -> Dec
 
     Args:
         base: what to change.
-        options: values by parameter, as the command line gives them.
+        options: values by parameter, as the fields of questions read them.
 
     Raises:
-        InputError: a value out of range, or one that contradicts the rest.
+        InputError: a value that contradicts the rest.
     """
     names = {
         field: _name_value(name, options[name])
@@ -91,15 +90,11 @@ def with_options(base: DecodingConfiguration, options: Mapping[str, Any]) -> Dec
     }
     changes = {field: options[name] for name, field in FIELDS.items() if name in options}
     if options.get("method"):
-        slug = method_slug(options["method"], "--method")
+        slug = options["method"]
         if slug != base.method:
             base = replace(base.without_drafter(), refine=None, canvas_tokens=None)
         changes["method"] = slug
     changes |= refined_by(options, base, changes.get("method", base.method))
-    if "draft_bytes" in changes:
-        changes["draft_bytes"] = byte_count(changes["draft_bytes"], "--draft-bytes")
-    if "match_rate" in changes:
-        changes["match_rate"] = ratio(changes["match_rate"], "--match-rate")
     if changes.get("trace") is not None:
         changes["trace"] = str(changes["trace"])
     if options.get("engine_log") is not None:
@@ -168,13 +163,13 @@ def drafts_of(
     options: Mapping[str, Any],
     batches: Sequence[int],
     source: Source | None,
-    usual: list[int],
+    usual: Sequence[int],
 ) -> ComparedShapes:
     """What a configuration and the options beside it compare.
 
     Args:
         chosen: of a file; None: the options say all.
-        options: `shape`, `draft_tokens`, `tree` and `stop`, as the command line gives them; what is
+        options: `shape`, `draft_tokens`, `tree` and `stop`, as a question holds them; what is
             absent stays as the configuration says.
         batches: batch sizes that are asked about.
         source: what is known of the drafter; None: nothing.
@@ -195,12 +190,8 @@ def drafts_of(
     if chosen is not None and stop is None and chosen.stop.rule != "length":
         stop = chosen.stop
     if chosen is None or named:
-        text = options.get("draft_tokens", "0" if chosen is not None else None)
-        lengths = (
-            usual
-            if text is None
-            else whole_numbers(text, "--draft-tokens", least=0, most=MOST_DRAFT_TOKENS)
-        )
+        stated = options.get("draft_tokens", (0,) if chosen is not None else None)
+        lengths = usual if stated is None else stated
         return ComparedShapes(shapes=shapes_for(source, lengths, options.get("tree"), stop))
     lengths_here = sorted({chosen.draft_tokens_at(batch) for batch in batches})
     if chosen.refine is not None:

@@ -2,7 +2,7 @@
 or none?
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -52,7 +52,7 @@ def named_method(recorded: AcceptanceTrace) -> str:
         return ""
 
 
-def law_of(recorded: AcceptanceTrace, method: str, lengths: list[int]) -> Law:
+def law_of(recorded: AcceptanceTrace, method: str, lengths: Sequence[int]) -> Law:
     """The law by which a method verifies chains on a recording."""
     verify = load_method(method).verify
     return law_for(recorded, verify.rule, lengths, at=verify.at)
@@ -60,7 +60,7 @@ def law_of(recorded: AcceptanceTrace, method: str, lengths: list[int]) -> Law:
 
 def shapes_for(
     source: Source | None,
-    lengths: list[int],
+    lengths: Sequence[int],
     tree: Path | Tree | None = None,
     stop: Stop | None = None,
 ) -> list[DraftShape]:
@@ -108,7 +108,7 @@ def named_shapes(text: str | None, others: Mapping[str, object]) -> list[DraftSh
 
 def compared(
     source: Source,
-    lengths: list[int],
+    lengths: Sequence[int],
     tree: Path | None,
     seed: int,
     shapes: list[DraftShape] | None = None,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.questions.export import ExportQuestion, ServedOptions, StartedOptions
-from app.questions.resolve.accepted import one_source, rates_of
+from app.questions.resolve.accepted import one_source
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.configuration.file import read_configuration
 from costmodel.method_library import load_method
@@ -139,10 +139,9 @@ def _with_acceptance(
             raise InputError(
                 "says all of the acceptance; leave out the others",
                 key="--acceptance-by-depth",
-                value=question.acceptance_by_depth,
+                value=",".join(map(str, question.acceptance_by_depth)),
             )
-        rates = tuple(rates_of(question.acceptance_by_depth, "--acceptance-by-depth"))
-        return replace(chosen, acceptance_by_depth=rates)
+        return replace(chosen, acceptance_by_depth=question.acceptance_by_depth)
     method = "" if question.drafter else chosen.method
     source = one_source(
         question,

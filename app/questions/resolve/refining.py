@@ -12,15 +12,16 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from app.questions.field import stated_words
 from app.questions.groups import RefiningOptions, values_in
-from app.questions.values import method_slug, whole_numbers
+from app.questions.values import MethodName
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.refined_method import method_policy
 from costmodel.method_library import load_method
 from costmodel.optimizers.candidates.policy_grid import usual_thresholds
 from hardware_profiles.errors import InputError, UnknownNameError
 from simulator.scenario.refined import written_policy
-from traces.kinds.refine_policy import CACHES, COMMIT_RULES, MOST_CANVAS_TOKENS, Cache, RefinePolicy
+from traces.kinds.refine_policy import CACHES, COMMIT_RULES, Cache, RefinePolicy
 
 OPTIONS = ("commit", "block", "cache")
 MOST_POLICIES = 20_000
@@ -39,7 +40,7 @@ def stated_policies(base: RefinePolicy, options: Mapping[str, Any]) -> list[Refi
         UnknownNameError: a rule or threshold that does not exist.
     """
     rules = stated_rules(options.get("commit"))
-    blocks = stated_blocks(options.get("block")) or [base.block_tokens]
+    blocks = options.get("block") or (base.block_tokens,)
     caches = stated_caches(options.get("cache")) or [base.cache]
     starts = [replace(base, commit=rule, at=at) for rule, at in rules] or [base]
     policies = [
@@ -70,15 +71,6 @@ def stated_rules(
             [(rules[0][0], at) for at in usual_thresholds(rules[0][0])] if bare else rules
         )
     return named_rules
-
-
-def stated_blocks(text: str | None) -> list[int]:
-    """The sizes of --block; none where it is not given.
-
-    Raises:
-        InputError: no whole numbers, or one out of range.
-    """
-    return whole_numbers(text, "--block", least=1, most=MOST_CANVAS_TOKENS) if text else []
 
 
 def stated_caches(text: str | None) -> list[Cache]:
@@ -192,15 +184,13 @@ def refines(method: str, options: Mapping[str, Any]) -> bool:
     """Whether a --method refines masked blocks.
 
     Args:
-        method: as the command line gives it.
+        method: slug; empty where none is named.
         options: `commit`, `block`, `cache` and `canvas`.
 
     Raises:
-        InputError: options of masked blocks beside another method, or a method that cannot be
-            priced.
+        InputError: options of masked blocks beside another method.
     """
-    slug = method_slug(method, "--method")
-    if slug and load_method(slug).refine is not None:
+    if method and load_method(method).refine is not None:
         return True
     stated = [name for name, value in options.items() if value is not None]
     if stated:
@@ -229,8 +219,9 @@ def refine_values(refining: RefiningOptions, section: Any) -> dict[str, Any]:
     named = table.get("method")
     if not isinstance(named, str) or not named:
         rule = "needs the method whose masked blocks it is about (--method)"
-        raise InputError(rule, key=f"--{next(iter(options))}", value=next(iter(options.values())))
-    slug, written = method_slug(named, "--method"), table.get("refine")
+        name, value = next(iter(options.items()))
+        raise InputError(rule, key=f"--{name}", value=",".join(stated_words(value)))
+    slug, written = MethodName().read(named), table.get("refine")
     entry = load_method(slug)
     policy = None
     if entry.refine is not None and isinstance(written, Mapping):

@@ -13,9 +13,9 @@ SMALL = {
     "search": "full",
     "model": "llama-3.1-8b",
     "drafter": ["eagle-3:0.78,0.61,0.48"],
-    "draft_tokens": "2,3",
-    "batch_caps": "1,8",
-    "token_budgets": "2048",
+    "draft_tokens": (2, 3),
+    "batch_caps": (1, 8),
+    "token_budgets": (2048,),
     "simulate": False,
 }
 

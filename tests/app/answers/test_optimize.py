@@ -38,7 +38,7 @@ def found(files):
 
 @pytest.fixture(scope="module")
 def answer(found):
-    return jsonable(recommended(found, {"model": "m"}, folder=Path("out")))
+    return jsonable(recommended(found, {"model": "m"}, Limits(), folder=Path("out")))
 
 
 def test_the_whole_answer_is_json(answer):
@@ -98,6 +98,7 @@ def test_no_chain_no_schedule(files):
             ),
         ),
         {},
+        Limits(),
     )
     assert (without.schedule, without.schedule_loss_ratio, without.dropped_batches) == (
         [],

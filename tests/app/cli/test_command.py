@@ -177,6 +177,7 @@ def test_help_of_the_command_lists_the_verbs(rooftree):
     done = rooftree("--help")
     verbs = re.findall(r"^  ([a-z-]+)  ", done.out.partition("Commands:")[2], re.MULTILINE)
     assert set(verbs) >= {verb.split()[0] for verb in OPTIONS}
+    assert "..." not in done.out.partition("Commands:")[2]  # no summary is cut at 80 columns
     for verb in verbs:
         shown = rooftree(verb, "--help")
         assert (shown.code, shown.err) == (0, "") and shown.out.startswith(

@@ -123,8 +123,8 @@ def test_meanings_that_repeat_are_rows_of_the_table():
 @pytest.mark.parametrize(
     ("name", "value", "read"),
     [
-        ("batch", [1, 8], "1,8"),
-        ("batch", 4, "4"),
+        ("batch", [8, 1], (1, 8)),
+        ("batch", 4, (4,)),
         ("tp", "2", 2),
         ("seed", 3, 3),
         ("overrides", {"device.power_w": 300}, ["device.power_w=300"]),
@@ -135,14 +135,14 @@ def test_meanings_that_repeat_are_rows_of_the_table():
 )
 def test_values_of_python_are_read_as_the_type_of_the_field(name, value, read):
     (field,) = (f for f in fields_of(VERBS["predict"]) if f.name == name)
-    assert field.read(value) == read
+    assert field.read(value, key=name) == read
 
 
 @pytest.mark.parametrize(("name", "value"), [("tp", "two"), ("seed", -1), ("host_weights", 2.0)])
 def test_values_out_of_range_are_refused(name, value):
     (field,) = (f for f in fields_of(VERBS["predict"]) if f.name == name)
     with pytest.raises(InputError, match=f"^{field.keyword}: must be"):
-        field.read(value)
+        field.read(value, key=field.keyword)
 
 
 def test_a_field_without_a_row_is_refused():

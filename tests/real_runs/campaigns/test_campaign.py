@@ -19,7 +19,7 @@ pytest.importorskip("torch")
 import real_runs
 from app.answers.campaign import shipped_campaign
 from app.cli.main import main
-from app.questions.values import seconds
+from app.questions.values import Time
 from hardware_profiles.errors import InputError
 from real_runs.campaigns import campaign as campaigns
 from real_runs.campaigns import kernel_job as jobs
@@ -459,13 +459,13 @@ def test_names_are_unique_and_digests_follow_the_parameters(tmp_path):
     ("text", "value"), [("540", 540), ("540s", 540), ("9m", 540), ("1.5h", 5400)]
 )
 def test_budgets_are_read_with_their_unit(text, value):
-    assert seconds(text, "--budget") == value
+    assert Time().read(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "9 m", "1d", "nan", "1e3"])
 def test_other_budgets_are_refused(text):
-    with pytest.raises(InputError, match="--budget"):
-        seconds(text, "--budget")
+    with pytest.raises(InputError, match="must be a positive time such as 540s, 9m or 1h"):
+        Time().read(text)
 
 
 def test_the_command_measures_and_answers_in_json(tmp_path, capsys):

@@ -112,6 +112,12 @@ def test_short_forms_and_texts_stay_texts():
     assert checked_scenario(shares).requests.priorities == {0: 0.2, 1: 0.8}
 
 
+def test_bytes_are_set_with_a_unit():
+    said = ["feed_forward.link_bytes_per_s=50GB/s", "speculation.draft_bytes=350MB"]
+    assert list(assignments(said).values()) == [50e9, 350e6]
+    assert assignments(["speculation.draft_bytes=much"]) == {"speculation.draft_bytes": "much"}
+
+
 def test_what_is_no_key_is_refused_with_the_nearest():
     with pytest.raises(UnknownNameError, match=r"nearest: scheduler\.kv_blocks"):
         assignments(["scheduler.kv_block=3"])

@@ -126,6 +126,7 @@ def test_lists_have_the_defaults_and_meanings_of_the_options_of_predict(sweep_of
         ("batches", "batch"),
         ("contexts", "context"),
     ):
-        assert ",".join(map(str, getattr(lists, key))) == str(options[name].default)
+        usual = options[name].written(options[name].default)
+        assert ",".join(map(str, getattr(lists, key))) == str(usual)
         assert written[key].description == options[name].row.meaning
     assert written["models"].description == options["model"].row.meaning
