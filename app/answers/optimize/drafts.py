@@ -52,14 +52,10 @@ ModelCell = Mapping[str, str]  # names of its model, device and engine, where th
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Grid:
-    """What every cell is searched over.
+class _Asked:
+    """What is the same of every cell.
 
     Attributes:
-        batches: requests that decode together.
-        contexts: cached tokens per request.
-        lengths: draft lengths; None for the usual ones of each drafter.
-        trees: draft tokens of trees.
         stop: the rule that ends drafts.
         shapes: the only shapes that are compared; None where they are left open.
         limits: latency limits.
@@ -68,10 +64,6 @@ class _Grid:
         masked: policies of masked blocks, which compete in the place of drafts; None: drafts do.
     """
 
-    batches: Sequence[int]
-    contexts: Sequence[int]
-    lengths: Sequence[int] | None
-    trees: Sequence[int]
     stop: Stop | None
     shapes: Sequence[DraftShape] | None
     limits: Limits
@@ -90,41 +82,37 @@ def search_drafts(question: OptimizeQuestion, masked: MaskedPolicies | None = No
     Raises:
         InputError: a value that makes no sense, or a cell that cannot be answered.
     """
-    grid = _grid(question, masked)
+    asked = _asked(question, masked)
     model = question.model or ("" if masked is None else DEFAULT_MODEL)
     cells = cells_of(question.values | {"model": model})
-    searches, unmet = _searched(question, cells, grid)
-    inputs = _inputs(question, searches, grid)
+    searches, unmet = _searched(question, cells, asked)
+    inputs = _inputs(question, searches, asked)
     folder = question.out if question.out is None or not is_object(question.out) else None
     several = len(cells) > 1
     answers = {}
     for search in searches:
-        names, running = _names(search), grid.running
+        names, running = _names(search), asked.running
         name = _folder_name(names) if several else ""
         answers[name] = recommended(
             search,
             {**inputs, **names},
-            grid.limits,
+            asked.limits,
             unmet=[row for row in unmet if all(getattr(row, n) == names[n] for n in LISTED)],
             folder=None if folder is None else folder / name,
             counters=None
             if running is None
-            else counted_answer(search, running, grid.limits, question.seed),
+            else counted_answer(search, running, asked.limits, question.seed),
             masked=masked,
             seed=question.seed,
         )
     if several or not answers:
-        return together(inputs, grid.limits, answers, unmet, folder)
+        return together(inputs, asked.limits, answers, unmet, folder)
     return answers[""]
 
 
-def _grid(question: OptimizeQuestion, masked: MaskedPolicies | None) -> _Grid:
+def _asked(question: OptimizeQuestion, masked: MaskedPolicies | None) -> _Asked:
     scraped = scrapes(question.metrics, question.after)
-    return _Grid(
-        batches=question.batch,
-        contexts=question.context,
-        lengths=question.draft_tokens,
-        trees=[size for size in question.tree_nodes if size],
+    return _Asked(
         stop=read_stop(question.stop, key="--stop") if question.stop else None,
         shapes=draft_shapes(question, "draft_tokens", "stop"),
         limits=Limits(ttft_s=question.slo_ttft_s, tpot_s=question.slo_tpot_s),
@@ -135,12 +123,12 @@ def _grid(question: OptimizeQuestion, masked: MaskedPolicies | None) -> _Grid:
 
 
 def _searched(
-    question: OptimizeQuestion, cells: Sequence[ModelCell], grid: _Grid
+    question: OptimizeQuestion, cells: Sequence[ModelCell], asked: _Asked
 ) -> tuple[list[Recommendation], list[MarkedCell]]:
     """What is found of every cell that has an answer, and a row for every batch and context that
     has none.
     """
-    configured = _configured(question, grid)
+    configured = _configured(question, asked)
 
     def search(here: ModelCell) -> Recommendation | NothingAllowedError:
         configuration, sources = configured(here)
@@ -148,15 +136,15 @@ def _searched(
             return recommend(
                 configuration,
                 sources,
-                batches=grid.batches,
-                contexts=grid.contexts,
-                draft_tokens=grid.lengths,
-                tree_sizes=grid.trees,
-                stop=grid.stop,
-                shapes=grid.shapes,
-                limits=grid.limits,
-                policies=None if grid.masked is None else grid.masked.policies,
-                floor=None if grid.masked is None else grid.masked.floor,
+                batches=question.batch,
+                contexts=question.context,
+                draft_tokens=question.draft_tokens,
+                tree_sizes=[size for size in question.tree_nodes if size],
+                stop=asked.stop,
+                shapes=asked.shapes,
+                limits=asked.limits,
+                policies=None if asked.masked is None else asked.masked.policies,
+                floor=None if asked.masked is None else asked.masked.floor,
                 drop_unfit=question.batch == DEFAULT_BATCHES,
                 seed=question.seed,
                 match_rate=question.match_rate,
@@ -179,26 +167,26 @@ def _searched(
                         context=c,
                         reason=made,
                     )
-                    for c in grid.contexts
-                    for b in grid.batches
+                    for c in question.context
+                    for b in question.batch
                 ]
             elif isinstance(made, NothingAllowedError):
-                unmet += unmet_rows(made.unmet, grid.limits)
+                unmet += unmet_rows(made.unmet, asked.limits)
             else:
                 searches.append(made)
-                unmet += unmet_rows(made.optimum.unmet, grid.limits)
-                unmet += [] if grid.masked is None else unplayed_rows(made)
+                unmet += unmet_rows(made.optimum.unmet, asked.limits)
+                unmet += [] if asked.masked is None else unplayed_rows(made)
     return searches, unmet
 
 
 def _configured(
-    question: OptimizeQuestion, grid: _Grid
+    question: OptimizeQuestion, asked: _Asked
 ) -> Callable[[ModelCell], tuple[DecodingConfiguration, list[Source]]]:
     """What makes the configuration of a cell and the drafters that compete in it."""
     counted = None
-    if grid.running is not None:
+    if asked.running is not None:
         counted = counters_source(
-            grid.running, question.method, question.match_rate, grid.lengths or ()
+            asked.running, question.method, question.match_rate, question.draft_tokens or ()
         )
     options = {
         **values_in(StoredOptions, question),
@@ -208,9 +196,9 @@ def _configured(
 
     def configured(here: ModelCell) -> tuple[DecodingConfiguration, list[Source]]:
         configuration = configuration_of(None, {**options, "model": "", **here})
-        if grid.masked is not None:
-            refined = replace(configuration, canvas_tokens=grid.masked.canvas_tokens)
-            return refined, list(grid.masked.sources)
+        if asked.masked is not None:
+            refined = replace(configuration, canvas_tokens=asked.masked.canvas_tokens)
+            return refined, list(asked.masked.sources)
         if counted is not None:
             return configuration, [
                 counted,
@@ -218,16 +206,16 @@ def _configured(
                     question,
                     question.trace or (),
                     model=here.get("model", ""),
-                    lengths=grid.lengths or (),
+                    lengths=question.draft_tokens or (),
                 ),
             ]
-        return asked_drafters(question, configuration, grid.shapes)
+        return asked_drafters(question, configuration, asked.shapes)
 
     return configured
 
 
 def _inputs(
-    question: OptimizeQuestion, searches: Sequence[Recommendation], grid: _Grid
+    question: OptimizeQuestion, searches: Sequence[Recommendation], asked: _Asked
 ) -> dict[str, Any]:
     """What was asked, with the models and traces that were read."""
     models = (
@@ -236,14 +224,14 @@ def _inputs(
         else dict.fromkeys(search.question.deployment.model for search in searches)
     )
     read = (source.path for search in searches for source in search.sources)
-    traces = read if grid.masked is None else question.trace or ()
-    floor = question.quality_floor if grid.masked is None else grid.masked.floor
+    traces = read if asked.masked is None else question.trace or ()
+    floor = question.quality_floor if asked.masked is None else asked.masked.floor
     return inputs_of(
         question,
         model=",".join(models),
         quality_floor=floor,
         trace=list(dict.fromkeys(str(path) for path in traces if path is not None)),
-        metrics=[str(file) for file in grid.scraped],
+        metrics=[str(file) for file in asked.scraped],
         drafter=question.drafter or [],
         set=question.overrides or [],
     )
