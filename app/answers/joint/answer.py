@@ -20,12 +20,12 @@ from app.answers.joint.rows import (
     SimulatedDesign,
 )
 from app.answers.joint.simulated import DesignRun, Traffic
+from app.answers.optimize.choices import candidate
 from app.answers.progress import counting
 from app.exporters.registry import ENGINES
 from app.questions.field import inputs_of
 from app.questions.optimize import OptimizeQuestion
 from app.questions.places import is_object
-from costmodel.draft_shape import shape_of
 from costmodel.optimizers.joint.objective import UNITS
 from costmodel.optimizers.joint.space import JointQuestion
 
@@ -133,13 +133,11 @@ def _row(kind: type[_Design], joint: JointQuestion, finalist: Finalist, **more: 
     """
     design = finalist.design
     layout, drafts = design.node.placement.layout, design.acceptance
-    where, node = design.configuration.deployment, design.node
     device, formats = design.node.setting.device, design.node.setting.deployment.precision
     price, output_tokens = device.price_usd_per_hour, joint.load.output_tokens
+    drafter = joint.compared.names[design.node.source] if design.node.drafts else ""
     return kind(
-        model=where.model,
-        device=where.device,
-        engine=where.engine,
+        **candidate(drafts, design.configuration, drafter),
         layout=str(layout),
         tp=layout.tensor,
         dp=layout.data,
@@ -147,15 +145,7 @@ def _row(kind: type[_Design], joint: JointQuestion, finalist: Finalist, **more: 
         pp=layout.pipeline,
         dtype=formats.label,
         kv_dtype=formats.kv,
-        drafter=joint.compared.names[node.source] if node.drafts else "",
-        method=design.configuration.method,
-        topology=design.configuration.topology,
-        draft=str(shape_of(drafts)),
-        draft_tokens=drafts.draft_tokens,
-        tokens_per_step=drafts.tokens_per_step,
-        batch=design.batch,
         batch_cap=design.scheduler.max_requests,
-        context=round(joint.load.decode_context),
         token_budget=design.scheduler.token_budget,
         replicas=design.replicas,
         devices=design.devices,

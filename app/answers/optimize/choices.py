@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from app.answers.cells import MarkedCell
 from app.answers.drafting import draft_words, drafting
@@ -106,26 +107,50 @@ def shared_schedules(answer: Recommendation) -> list[SharedSchedule]:
     ]
 
 
+def compared(a: Acceptance, drafter: str | None) -> dict[str, Any]:
+    """What a row says of anything that is compared.
+
+    Args:
+        a: what is drafted.
+        drafter: by its name; None: nothing.
+    """
+    return {
+        "drafter": drafter,
+        "topology": a.topology,
+        "draft": draft_words(a),
+        "draft_tokens": a.draft_tokens,
+        "tokens_per_step": a.tokens_per_step,
+    }
+
+
+def candidate(a: Acceptance, chosen: DecodingConfiguration, drafter: str | None) -> dict[str, Any]:
+    """What a row says of anything that may be run.
+
+    Args:
+        a: what is drafted.
+        chosen: what to run.
+        drafter: by its name; None: nothing.
+    """
+    where = chosen.deployment
+    return compared(a, drafter) | {
+        "model": where.model,
+        "device": where.device,
+        "engine": where.engine,
+        "method": chosen.method,
+        "batch": chosen.batch,
+        "context": chosen.context,
+    }
+
+
 def choice(picked: search.Choice, answer: Recommendation) -> ChoiceRow:
     """One ranked configuration."""
-    a, result, where = picked.acceptance, picked.result, picked.configuration.deployment
-    setting = picked.contender.setting
+    a, result, setting = picked.acceptance, picked.result, picked.contender.setting
     beyond = context_remark(setting.target, picked.context)
-    varying = {"topology": picked.topology, **drafting(a)}
+    named = candidate(a, picked.configuration, answer.names[picked.contender.source])
     return ChoiceRow(
-        model=where.model,
-        device=where.device,
-        engine=where.engine,
-        batch=picked.batch,
-        context=picked.context,
-        drafter=answer.names[picked.contender.source],
-        method=picked.contender.method,
-        draft=draft_words(a),
-        draft_tokens=a.draft_tokens,
+        **named | drafting(a),
         tree=a.tree.to_json() if a.tree is not None else None,
         tree_source=a.tree_source or None,
-        **varying,
-        tokens_per_step=a.tokens_per_step,
         proposal_ratio=a.proposal_ratio,
         rule=a.rule or None,
         remark="; ".join(filter(None, (a.remark, beyond))),
@@ -228,12 +253,8 @@ def _placed(picked: search.Choice, answer: Recommendation) -> Placed:
     plain, numbers = picked.topology == "off", point(picked.result, picked.intervals)
     a = picked.acceptance
     return Placed(
-        drafter=None if plain else answer.names[picked.contender.source],
+        **compared(a, None if plain else answer.names[picked.contender.source]),
         method="plain-decoding" if plain else picked.contender.method,
-        topology=picked.topology,
-        draft=draft_words(a),
-        draft_tokens=a.draft_tokens,
-        tokens_per_step=a.tokens_per_step,
         tokens_per_s=numbers["tokens_per_s"],
         tokens_per_s_interval=numbers["tokens_per_s_interval"],
         speedup=numbers["speedup"],
@@ -245,12 +266,8 @@ def _placed(picked: search.Choice, answer: Recommendation) -> Placed:
 def _neighbour(beside: neighbours.Neighbour, names: Sequence[str]) -> NeighbourRow:
     a = beside.acceptance
     return NeighbourRow(
+        **compared(a, None if a.draft_tokens == 0 else names[beside.source]),
         kind=beside.kind,
-        drafter=None if a.draft_tokens == 0 else names[beside.source],
-        topology=a.topology,
-        draft=draft_words(a),
-        draft_tokens=a.draft_tokens,
-        tokens_per_step=a.tokens_per_step,
         tokens_per_s=None if beside.barred else beside.tokens_per_s,
         lost_ratio=beside.lost_ratio,
         lost_by=dict(beside.terms),
@@ -282,17 +299,13 @@ def topology_rows(answer: Recommendation) -> list[TopologyBestRow]:
     """The fastest of every topology at every batch and context, and which of them wins."""
     return [
         TopologyBestRow(
+            **compared(best.acceptance, answer.names[best.source]) | drafting(best.acceptance),
             batch=best.batch,
             context=best.context,
-            drafter=answer.names[best.source],
             method=best.method,
-            draft_tokens=best.acceptance.draft_tokens,
-            draft=draft_words(best.acceptance),
-            tokens_per_step=best.acceptance.tokens_per_step,
             tokens_per_s=best.tokens_per_s,
             speedup=best.speedup,
             wins=best.wins,
-            **{"topology": best.acceptance.topology, **drafting(best.acceptance)},
         )
         for best in answer.optimum.by_topology
     ]
@@ -303,12 +316,8 @@ def curves(answer: Recommendation) -> list[Emission]:
     chosen = {id(picked.acceptance) for picks in answer.optimum.ranked for picked in picks}
     return [
         Emission(
+            **compared(a, answer.names[contender.source]),
             method=contender.method,
-            drafter=answer.names[contender.source],
-            draft=draft_words(a),
-            draft_tokens=a.draft_tokens,
-            topology=a.topology,
-            tokens_per_step=a.tokens_per_step,
             interval=pair(interval(a.samples)) if a.samples.size else None,
             path_acceptance=_path_acceptance(a, answer.sources[contender.source])
             if id(a) in chosen

@@ -15,6 +15,7 @@ from app.answers.breakeven.paying import paying_row
 from app.answers.cells import MarkedCell
 from app.answers.drafting import draft_words, policy_words
 from app.answers.estimates import phases, point, provenance
+from app.answers.optimize.choices import candidate
 from app.answers.optimize.rows import MaskedQuality, PayingPolicy, PolicyRow
 from app.questions.field import fields_of, refuse
 from app.questions.groups import (
@@ -256,23 +257,13 @@ def paying_policies(answer: Recommendation, seed: int) -> list[PayingPolicy]:
 
 def _row(at: PolicyPoint, answer: Recommendation) -> PolicyRow:
     """A policy without intervals of the cost model."""
-    a, policy, where = at.acceptance, at.policy, at.contender.configuration.deployment
-    played = a.played
+    a, policy, played = at.acceptance, at.policy, at.acceptance.played
     assert played is not None
+    run = replace(at.contender.configuration, batch=at.batch, context=at.context)
     return PolicyRow(
-        model=where.model,
-        device=where.device,
-        engine=where.engine,
-        batch=at.batch,
-        context=at.context,
-        drafter=answer.names[at.contender.source],
-        method=at.contender.method,
-        topology=a.topology,
-        draft=draft_words(a),
-        draft_tokens=a.draft_tokens,
+        **candidate(a, run, answer.names[at.contender.source]),
         tree=None,
         tree_source=None,
-        tokens_per_step=a.tokens_per_step,
         tokens_per_step_interval=played.replay.tokens_per_step_interval,
         proposal_ratio=a.proposal_ratio,
         rule=None,
