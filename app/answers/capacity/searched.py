@@ -6,8 +6,8 @@ import numpy as np
 
 from app.answers.capacity.drafts import PLAIN, ComparedDrafts
 from app.answers.capacity.rows import Plan, plan_row
-from app.answers.joint.axes import deployment_axes
-from app.answers.joint.marked import MarkedPlacement, marked_placements
+from app.answers.optimize.joint.axes import deployment_axes
+from app.answers.optimize.joint.marked import MarkedPlacement, marked_placements
 from app.questions.capacity import CapacityQuestion
 from app.questions.field import stated_words
 from app.questions.groups import DraftingOptions, FormatOptions, values_in

@@ -284,6 +284,8 @@ def _row(at: PolicyPoint, answer: Recommendation) -> PolicyRow:
         meets_floor=at.meets,
         on_front=at.on_front,
         twin_tokens_per_s=at.plain_tokens_per_s,
+        needed_tokens_per_step=None,
+        needed_tokens_per_step_interval=None,
     )
 
 

@@ -107,8 +107,8 @@ class PolicyRow(ChoiceRow):
     ]
     needed_tokens_per_step: Annotated[
         float | None, Column("Tokens a pass that equal the twin; None: no pace does.")
-    ] = None
-    needed_tokens_per_step_interval: Annotated[Interval | None, Column("Its 80 % interval.")] = None
+    ]
+    needed_tokens_per_step_interval: Annotated[Interval | None, Column("Its 80 % interval.")]
 
     @property
     def committed(

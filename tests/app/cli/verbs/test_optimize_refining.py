@@ -72,7 +72,7 @@ def test_the_fastest_policy_above_the_floor_is_chosen(optimize, rooftree, tmp_pa
         able = [row for row in rows if row["batch"] == choice["batch"] and row["agreement"] >= 0.9]
         assert choice["tokens_per_s"] == max(row["tokens_per_s"] for row in able)
         assert choice["agreement"] >= 0.9 and choice["on_front"]
-        needed = choice.get("needed_tokens_per_step")
+        needed = choice["needed_tokens_per_step"]
         assert needed is None or (choice["tokens_per_step"] > needed) == (choice["speedup"] > 1.0)
     unable = found["unmet"]
     assert len(unable) == (3 + 7) * 3 and all(row["reason"] for row in unable)

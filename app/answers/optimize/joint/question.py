@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from app.answers.joint.axes import deployment_axes
-from app.answers.joint.simulated import Traffic
 from app.answers.optimize.drafters import asked_drafters, draft_shapes
+from app.answers.optimize.joint.axes import deployment_axes
+from app.answers.optimize.joint.simulated import Traffic
 from app.questions.groups import DraftingOptions, StoredOptions, values_in
 from app.questions.optimize import OptimizeQuestion
 from app.questions.spelled_options import as_options

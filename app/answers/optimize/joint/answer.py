@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 
 from app.answers.answer import Answer
 from app.answers.deployables import file_paths, first_deployable
-from app.answers.joint.confirmed import ConfirmedSearch, Finalist, confirmed_search
-from app.answers.joint.marked import marked_placements
-from app.answers.joint.question import joint_question
-from app.answers.joint.rows import (
+from app.answers.optimize.choices import candidate
+from app.answers.optimize.joint.confirmed import ConfirmedSearch, Finalist, confirmed_search
+from app.answers.optimize.joint.marked import marked_placements
+from app.answers.optimize.joint.question import joint_question
+from app.answers.optimize.joint.rows import (
     AskedLimits,
     AskedObjective,
     DesignRow,
@@ -19,8 +20,7 @@ from app.answers.joint.rows import (
     SearchCounts,
     SimulatedDesign,
 )
-from app.answers.joint.simulated import DesignRun, Traffic
-from app.answers.optimize.choices import candidate
+from app.answers.optimize.joint.simulated import DesignRun, Traffic
 from app.answers.progress import counting
 from app.exporters.registry import ENGINES
 from app.questions.field import inputs_of
