@@ -250,7 +250,7 @@ def search(
         ranked=ranked,
         schedules=_schedules(contenders, tables, fitting, contexts, bounds),
         dropped_batches=dropped,
-        by_topology=_topologies(contenders, tables, fitting, contexts),
+        by_topology=_topologies(contenders, tables, speeds, fitting, contexts),
         cells=cells,
         unmet=unmet,
         rates=tables,
@@ -286,6 +286,7 @@ def _schedules(
 def _topologies(
     contenders: Sequence[Contender],
     tables: Sequence[Array],
+    speeds: Sequence[Array],
     batches: Sequence[int],
     contexts: Sequence[int],
 ) -> list[TopologyBest]:
@@ -294,8 +295,10 @@ def _topologies(
         best
         for column, context in enumerate(contexts)
         for row, batch in enumerate(batches)
-        for contender, table in zip(contenders, tables, strict=True)
-        for best in _by_topology(contender, table[:, row, column], batch, context)
+        for contender, table, speed in zip(contenders, tables, speeds, strict=True)
+        for best in _by_topology(
+            contender, table[:, row, column], float(speed[0, row, column]), batch, context
+        )
     ]
 
 
@@ -332,10 +335,10 @@ def _cell(
 
 
 def _by_topology(
-    contender: Contender, rates: Array, batch: int, context: int
+    contender: Contender, rates: Array, plain: float, batch: int, context: int
 ) -> list[TopologyBest]:
     """The fastest candidate of every topology, fastest first; `rates` are theirs, -inf where not
-    allowed.
+    allowed, `plain` that of no speculation.
     """
     fastest: dict[str, TopologyBest] = {}
     for index in np.argsort(-rates, kind="stable").tolist():
@@ -350,7 +353,7 @@ def _by_topology(
             acceptance=candidate,
             tokens_per_s=float(rates[index]),
             wins=not fastest,
-            speedup=float(rates[index] / rates[0]) if np.isfinite(rates[0]) else float("nan"),
+            speedup=float(rates[index]) / plain if np.isfinite(plain) else float("nan"),
         )
     return list(fastest.values())
 

@@ -285,7 +285,7 @@ def drafter(source: Source, name: str) -> DrafterRow:
         model=source.model,
         borrowed=source.borrowed,
         acceptance=acceptance(source),
-        file=None if trace is None else str(source.path),
+        file=None if source.path is None else str(source.path),
         recorded_drafter=None if recorded_as is None else recorded_as.drafter,
         sampling=None if recorded_as is None else dict(recorded_as.sampling),
         dataset=None if recorded_as is None else recorded_as.dataset,
