@@ -134,6 +134,11 @@ def joined(errors: Sequence[InputError]) -> InputError:
     return errors[0] if len(errors) == 1 else CollectedError(errors)
 
 
+def separate(error: InputError) -> tuple[InputError, ...]:
+    """The errors that one stands for: those that it collects, or itself."""
+    return error.errors if isinstance(error, CollectedError) else (error,)
+
+
 class InfeasibleError(RooftreeError):
     """The question is sound and has no answer: the weights do not fit, no configuration meets the
     limits.

@@ -10,26 +10,20 @@ import math
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hardware_profiles.errors import CollectedError, InputError, UnknownNameError, joined
+from hardware_profiles.errors import InputError, UnknownNameError, joined, separate
+from hardware_profiles.fitted.constants import NEUTRAL, OPERATIONS, RECORDS, Constants
 from hardware_profiles.fitted.corrections import Correction
 from hardware_profiles.fitted.formats import FORMAT_OPERATIONS, FORMATS, WEIGHT_FORMATS, FormatGroup
 from hardware_profiles.fitted.regime_lines import parse_regime
 from hardware_profiles.fitted.residuals import Regime, Residuals
 from hardware_profiles.outside_file import read_bounded
 from hardware_profiles.overrides import overridden
-from hardware_profiles.profile import (
-    CONSTANT_NAMES,
-    NEUTRAL,
-    OPERATIONS,
-    Constants,
-    Device,
-    NumberProvenance,
-)
+from hardware_profiles.profile import Device, NumberProvenance
 from hardware_profiles.units import GIGA, MEGA, MIB, MICRO
 
 if TYPE_CHECKING:
@@ -77,7 +71,7 @@ def load_device(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Devi
         name_or_path: a name of `device_names()`, in any case and with any separators, or a path
             that ends in .toml.
         overrides: `device.<key>=<number>`, in SI: "device.bandwidth_bytes_per_s=4.8e12",
-            "device.peak_flops_per_s.bf16=1e15", "device.constants.gemm_launch_s=3e-6". Later ones
+            "device.peak_flops_per_s.bf16=1e15", "device.constants.gemm.launch_s=3e-6". Later ones
             win.
 
     Returns:
@@ -137,13 +131,11 @@ def _read(path: Path) -> Device:
     file = _parsed(path)
     try:
         return _device(file, path)
-    except CollectedError as several:
-        for error in several.errors:
-            _blamed(error, path)
-        raise joined(several.errors) from None
     except InputError as error:
-        _blamed(error, path)
-        raise
+        mistakes = separate(error)
+        for mistake in mistakes:
+            _blamed(mistake, path)
+        raise joined(mistakes) from None
 
 
 def _blamed(error: InputError, path: Path) -> None:
@@ -196,18 +188,18 @@ def _device(file: "DeviceFile", path: Path) -> Device:
 
 def _ancestry(file: "DeviceFile", path: Path) -> list["DeviceFile"]:
     """The file, the relative it names, the relative of that one, and so on."""
-    ancestry, seen = [file], [path.resolve()]
+    ancestry, paths = [file], [path.resolve()]
     files = _files()
     while (like := ancestry[-1].constants.like) is not None:
         if like not in files:
             raise UnknownNameError(
-                "device", like, sorted(files), file=seen[-1], key="constants.like"
+                "device", like, sorted(files), file=paths[-1], key="constants.like"
             )
-        if files[like].resolve() in seen:
+        if files[like].resolve() in paths:
             raise InputError(
                 "a device's relatives must not lead back to it", key="constants.like", value=like
             )
-        seen.append(files[like].resolve())
+        paths.append(files[like].resolve())
         ancestry.append(_relative(files[like]))
     return ancestry
 
@@ -224,7 +216,7 @@ class _Read:
 
 def _constants(ancestry: list["DeviceFile"]) -> tuple[Constants, dict[str, NumberProvenance]]:
     """The constants of the first file, its own or a relative's, with where each comes from."""
-    values: dict[str, Any] = {}
+    records: dict[str, Any] = {}
     residuals: dict[str, float] = {}
     regimes: dict[str, tuple[Regime, ...]] = {}
     corrections: dict[str, Correction] = {}
@@ -233,18 +225,15 @@ def _constants(ancestry: list["DeviceFile"]) -> tuple[Constants, dict[str, Numbe
     for operation in OPERATIONS:
         try:
             read = _inherited(ancestry, operation, "constants")
-        except CollectedError as several:
-            mistakes += several.errors
-            continue
         except InputError as error:
-            mistakes.append(error)
+            mistakes += separate(error)
             continue
         if read is None:
             mistakes.append(
                 InputError("is missing, here and in every relative", key=f"constants.{operation}")
             )
             continue
-        values |= read.group.values
+        records[operation] = read.group.constants
         residuals[operation], regimes[operation] = read.group.residual_ratio, read.group.regimes
         if read.group.correction is not None:
             corrections[operation] = read.group.correction
@@ -252,7 +241,7 @@ def _constants(ancestry: list["DeviceFile"]) -> tuple[Constants, dict[str, Numbe
     if mistakes:
         raise joined(mistakes)
     table = Residuals(residuals, regimes)
-    return Constants(**values, residual_ratio=table, corrections=corrections), origins
+    return Constants(**records, residual_ratio=table, corrections=corrections), origins
 
 
 def _formats(
@@ -305,8 +294,14 @@ def _inherited(ancestry: list["DeviceFile"], operation: str, table: str) -> _Rea
             for name, provenance in sources.items()
         }
         correction = None  # which kernels a library picks is not handed down
+    try:
+        constants = RECORDS[operation](**numbers)  # whose errors name the constants of 16 bits
+    except InputError as error:
+        for mistake in separate(error):
+            mistake.key = f"{table}.{str(mistake.key).removeprefix('constants.')}"
+        raise
     read = FormatGroup(
-        values=numbers, residual_ratio=residual, regimes=parts, correction=correction
+        constants=constants, residual_ratio=residual, regimes=parts, correction=correction
     )
     return _Read(group=read, origins=sources)
 
@@ -335,6 +330,10 @@ def _widening(file: "DeviceFile") -> float:
 def widened(residual_ratio: float, factor: float) -> float:
     """The residual of constants on a device they were not fitted on: `factor` times as wide, at
     most 0.95.
+
+    Args:
+        residual_ratio: where they were fitted, > 0.
+        factor: >= 1.
     """
     return max(residual_ratio, min(residual_ratio * factor, WIDEST_RATIO))
 
@@ -354,8 +353,7 @@ def _rescaled(
         return numbers  # the device that is made of them is refused
     speed = parts[0] / parts[1] * parts[2] / parts[3]
     return {
-        name: number / speed if name.endswith("_tile_s") else number
-        for name, number in numbers.items()
+        name: number / speed if name == "tile_s" else number for name, number in numbers.items()
     }
 
 
@@ -367,23 +365,16 @@ def _carried_over(origin: NumberProvenance, owner: str, factor: float) -> Number
     return NumberProvenance(kind="assumed", source=f"{note}; there: {origin.source}")
 
 
-def _tails(operation: str) -> list[str]:
-    return [
-        name.removeprefix(f"{operation}_")
-        for name in CONSTANT_NAMES
-        if name.startswith(f"{operation}_")
-    ]
-
-
 def _wrong_keys(operation: str, group: "ConstantGroup", path: str) -> list[InputError]:
     """Keys of a group that its operation does not have, or those that are missing."""
-    written = [_written(tail) for tail in _tails(operation)]
+    names = [constant.name for constant in fields(RECORDS[operation])]
+    written = [written_key(name) for name in names]
     constants = group.__pydantic_extra__
     allowed = [*written, *type(group).model_fields]
     unknown: list[InputError] = [
         UnknownNameError("key", key, allowed, key=path) for key in constants if key not in written
     ]
-    needed = [_written(tail) for tail in _tails(operation) if f"{operation}_{tail}" not in NEUTRAL]
+    needed = [written_key(name) for name in names if f"{operation}.{name}" not in NEUTRAL]
     return unknown or [
         InputError("is missing", key=f"{path}.{key}") for key in needed if key not in constants
     ]
@@ -393,16 +384,16 @@ def _group(
     operation: str, group: "ConstantGroup", table: str
 ) -> tuple[dict[str, float], dict[str, NumberProvenance], float]:
     """Constants by name, provenance by dotted name, and the residual, of one group of a file."""
-    written = {_written(tail): tail for tail in _tails(operation)}
     constants = group.__pydantic_extra__
     values: dict[str, float] = {}
     origins: dict[str, NumberProvenance] = {}
-    for key, tail in written.items():
-        entry = constants.get(key, NEUTRAL.get(f"{operation}_{tail}", 0.0))
+    for name in (constant.name for constant in fields(RECORDS[operation])):
+        key = written_key(name)
+        entry = constants.get(key, NEUTRAL.get(f"{operation}.{name}", 0.0))
         number = entry if isinstance(entry, int | float) else entry.value
         where = group if isinstance(entry, int | float) else entry
-        values[f"{operation}_{tail}"] = number * MICRO if key.endswith("_us") else number
-        origins[f"{table}.{operation}_{tail}"] = NumberProvenance(
+        values[name] = number * MICRO if key != name else number
+        origins[f"{table}.{operation}.{name}"] = NumberProvenance(
             kind=where.kind, source=where.source
         )
     kind, source = group.residual.kind or group.kind, group.residual.source or group.source
@@ -410,9 +401,9 @@ def _group(
     return values, origins, group.residual.interval_ratio
 
 
-def _written(tail: str) -> str:
-    """The key that a file uses for a constant: times stand in microseconds."""
-    return tail.removesuffix("_s") + "_us" if tail.endswith("_s") else tail
+def written_key(name: str) -> str:
+    """The key that a file uses for a constant of an operation: times stand in microseconds."""
+    return name.removesuffix("_s") + "_us" if name.endswith("_s") else name
 
 
 def _file_key(name: str) -> str:
@@ -424,7 +415,6 @@ def _file_key(name: str) -> str:
     table, _, tail = name.rpartition(".")
     if table.endswith(".residual_ratio"):
         return f"{table.removesuffix('.residual_ratio')}.{tail}.residual"
-    if tail in CONSTANT_NAMES:
-        operation, constant = tail.split("_", 1)
-        return f"{table}.{operation}.{_written(constant)}"
+    if table.rpartition(".")[2] in OPERATIONS:
+        return f"{table}.{written_key(tail)}"
     return name

@@ -29,9 +29,8 @@ def open_regular(path: str | Path) -> BinaryIO:
         if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - a Path with a NUL in it raises ValueError here
             raise InputError("must be a regular file", file=path)
         handle = os.open(path, _FLAGS)
-        if not stat.S_ISREG(
-            os.fstat(handle).st_mode
-        ):  # it may have become another one; opening did not wait for it
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            # it may have become another one; opening did not wait for it
             os.close(handle)
             raise InputError("must be a regular file", file=path)
         return os.fdopen(handle, "rb")

@@ -11,14 +11,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 from hardware_profiles.errors import InputError, UnknownNameError
-from hardware_profiles.profile import (
-    CONSTANT_NAMES,
-    DTYPES,
-    OPERATIONS,
-    Constants,
-    Device,
-    NumberProvenance,
-)
+from hardware_profiles.fitted.constants import CONSTANT_NAMES, OPERATIONS, Constants
+from hardware_profiles.profile import DTYPES, Device, NumberProvenance
 from hardware_profiles.units import amount_of_bytes, is_of_bytes
 
 SOURCE = "set on the command line"
@@ -83,10 +77,9 @@ def _changed(device: Device, name: str, number: float) -> Device:
 
 def _with_constant(constants: Constants, name: str, number: float) -> Constants:
     table, _, operation = name.partition(".")
-    changes: dict[str, Any] = {name: number}
     if table == "residual_ratio":
-        changes = {table: constants.residuals.changed(operation, number)}
-    return replace(constants, **changes)
+        return replace(constants, residual_ratio=constants.residuals.changed(operation, number))
+    return constants.changed({name: number})
 
 
 def _number(key: str, text: str) -> float:

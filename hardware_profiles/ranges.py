@@ -23,6 +23,11 @@ def bounded(low: float, high: float) -> float:
 def neutral(low: float, high: float, value: float) -> float:
     """The same with the value that leaves a form as it was before it had the constant; files may
     leave it out.
+
+    Args:
+        low: least number allowed.
+        high: largest number allowed.
+        value: the neutral one, which is the default.
     """
     return field(default=value, metadata={"range": (low, high)})
 
@@ -45,7 +50,12 @@ def share() -> float:
 
 
 def check_range(record: "DataclassInstance", prefix: str) -> None:
-    """Raise InputError for all fields of `record` whose numbers lie outside their stated ranges."""
+    """Raise InputError for all fields of `record` whose numbers lie outside their stated ranges.
+
+    Args:
+        record: a dataclass whose fields state ranges.
+        prefix: of the keys in messages.
+    """
     mistakes = []
     for name, allowed, optional in _ranges(type(record)):
         value = getattr(record, name)
@@ -69,7 +79,13 @@ def _ranges(kind: "type[DataclassInstance]") -> tuple[tuple[str, tuple[float, fl
 
 
 def check_number(key: str, value: float, allowed: tuple[float, float]) -> None:
-    """Raise InputError for what is no number in `allowed`."""
+    """Raise InputError for what is no number in `allowed`.
+
+    Args:
+        key: for messages.
+        value: to check.
+        allowed: least and largest number.
+    """
     # asking whether something is a Real takes longer than all else, and a fit makes thousands of
     # profiles of floats
     if type(value) is not float and (

@@ -148,12 +148,8 @@ def stated_device(text: str) -> StatedDevice:
     family_members = {name: own for name, own in _families().items() if own.family == family}
     if not family_members:
         raise UnknownNameError("device", text[:200], _families(), key="hardware")
-    forms_in_order = forms or (
-        "",
-        "sxm",
-        "die",
-        "pcie",
-    )  # an NVL is another product, which must be named
+    # an NVL is another product, which must be named
+    forms_in_order = forms or ("", "sxm", "die", "pcie")
     family_members = {
         name: own for name, own in family_members.items() if own.form in forms_in_order
     } or family_members

@@ -53,16 +53,16 @@ def _keys(model: type[BaseModel]) -> list[str]:
 
 def _models_at(model: type[BaseModel], place: Sequence[str | int]) -> list[type[BaseModel]]:
     """The models that may stand at a place; where a kind is named on the way, all of its kin."""
-    here = [model]
+    models = [model]
     for part in place:
         fields = [
             field
-            for model_class in here
+            for model_class in models
             for name, field in model_class.model_fields.items()
             if part in (name, field.alias)
         ]
-        here = [inner for field in fields for inner in _models_in(field.annotation)] or here
-    return here
+        models = [inner for field in fields for inner in _models_in(field.annotation)] or models
+    return models
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:

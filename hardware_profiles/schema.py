@@ -175,7 +175,13 @@ class CorrectionEntry(_FileModel):
 
 
 class SourcedConstant(_FileModel):
-    """A constant whose kind or source differs from its group's."""
+    """A constant whose kind or source differs from its group's.
+
+    Attributes:
+        value: the constant, in the unit of its key.
+        kind: where it differs from the group's.
+        source: where it differs from the group's.
+    """
 
     value: float
     kind: Kind
@@ -183,8 +189,15 @@ class SourcedConstant(_FileModel):
 
 
 class ConstantGroup(BaseModel):
-    """The constants of one operation; their keys are those of `Constants` without the operation's
-    name.
+    """The constants of one operation, times in microseconds (`launch_us`); further keys are those
+    of the operation's record in `fitted.constants`.
+
+    Attributes:
+        kind: of all constants that do not state their own.
+        source: of all constants that do not state their own.
+        residual: how far measurements stand from the form.
+        regimes: lines of `fitted.regime_lines`, where the residual differs over the range.
+        correction: what the form leaves, to interpolate in.
     """
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
@@ -286,6 +299,10 @@ def eightieth_percentile(median: float, p90: float) -> float:
 
 def parse_device(content: dict[str, object], file: str) -> DeviceFile:
     """Check the parsed TOML of one device file.
+
+    Args:
+        content: parsed TOML.
+        file: name for messages.
 
     Raises:
         InputError: naming the file, the key, the rule and the value of everything that is wrong.

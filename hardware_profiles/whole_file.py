@@ -29,12 +29,8 @@ LEAST_FREE_BYTES = 1 << 20
 _MOST_NAME_BYTES = 200  # that are left of a long name
 _PART = re.compile(r"\..*\.[0-9a-f]{32}\.part", re.DOTALL)
 _AS_IT_IS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-_MACHINE_FAILS = {
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EFBIG,
-    errno.EIO,
-}  # where the place itself may well be right
+# where the place itself may well be right
+_MACHINE_FAILS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 def make_folder(folder: Path) -> None:

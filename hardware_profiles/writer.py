@@ -7,12 +7,14 @@ files hold scaled units.
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from pathlib import Path
 
+from hardware_profiles.fitted.constants import OPERATIONS
 from hardware_profiles.fitted.regime_lines import regime_line
 from hardware_profiles.fitted.residuals import Regime
-from hardware_profiles.loader import SCALARS
-from hardware_profiles.profile import CONSTANT_NAMES, OPERATIONS, Device, NumberProvenance
+from hardware_profiles.loader import SCALARS, written_key
+from hardware_profiles.profile import Device, NumberProvenance
 from hardware_profiles.units import MICRO, TERA
 from hardware_profiles.whole_file import whole_file
 
@@ -64,22 +66,24 @@ def _constants(device: Device) -> Iterator[str]:
 
 
 def _group(device: Device, table: str, operation: str) -> Iterator[str]:
-    names = [name for name in CONSTANT_NAMES if name.startswith(f"{operation}_")]
-    common = device.provenance[f"constants.{names[0]}"]
+    constants = device.constants.of(operation)
+    names = [constant.name for constant in fields(constants)]
+    common = device.provenance[f"constants.{operation}.{names[0]}"]
     yield ""
     yield f"[{table}.{operation}]"
     yield f"kind = {_quoted(common.kind)}"
     yield f"source = {_quoted(common.source)}"
     residual = float(device.constants.residual_ratio[operation])
-    origin = _origin(device.provenance[f"constants.residual_ratio.{operation}"])
-    yield f"residual = {{ p80_ratio = {residual!r}, {origin} }}"
+    stated = _origin(device.provenance[f"constants.residual_ratio.{operation}"])
+    yield f"residual = {{ p80_ratio = {residual!r}, {stated} }}"
     yield from _regimes(device.constants.residuals.regimes.get(operation, ()))
     correction = device.constants.corrections.get(operation)
     if correction is not None:
         axes, values = [list(axis) for axis in correction.axes], list(correction.values)
         yield f"correction = {{ axes = {axes}, values = {values} }}"
     for name in names:
-        yield _constant(device, name, name.removeprefix(f"{operation}_"), common)
+        origin = device.provenance[f"constants.{operation}.{name}"]
+        yield _constant(name, float(getattr(constants, name)), origin, common)
 
 
 def _regimes(regimes: Sequence[Regime]) -> Iterator[str]:
@@ -89,10 +93,9 @@ def _regimes(regimes: Sequence[Regime]) -> Iterator[str]:
         yield "]"
 
 
-def _constant(device: Device, name: str, tail: str, common: NumberProvenance) -> str:
-    number = float(getattr(device.constants, name))
-    key, scaled = (f"{tail[:-2]}_us", number / MICRO) if tail.endswith("_s") else (tail, number)
-    origin = device.provenance[f"constants.{name}"]
+def _constant(name: str, number: float, origin: NumberProvenance, common: NumberProvenance) -> str:
+    key = written_key(name)
+    scaled = number / MICRO if key != name else number
     if origin == common:
         return f"{key} = {scaled!r}"
     return f"{key} = {{ value = {scaled!r}, {_origin(origin)} }}"

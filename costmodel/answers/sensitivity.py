@@ -6,7 +6,7 @@ product.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from costmodel.answers.estimate import Estimate, Setting, estimate
 from costmodel.answers.uncertainty import draw_steps, paired
 from costmodel.laws.acceptance import Acceptance
 from hardware_profiles.errors import InputError
+from hardware_profiles.fitted.constants import CONSTANT_NAMES
 from hardware_profiles.fitted.residuals import Residuals
-from hardware_profiles.profile import Constants
 
 LEVERS = (
     "bandwidth",
@@ -93,11 +93,9 @@ def scaled(setting: Setting, lever: str, factor: float) -> Setting:
         case "launch":
             c = device.constants
             times = {
-                f.name: getattr(c, f.name) * factor
-                for f in fields(Constants)
-                if f.name.endswith("_s")
+                name: c.number(name) * factor for name in CONSTANT_NAMES if name.endswith("_s")
             }
-            device = replace(device, constants=replace(c, **times))
+            device = replace(device, constants=c.changed(times))
         case "overhead":
             slower = [
                 replace(

@@ -67,7 +67,7 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
         split_verify=split,
         graphs=engine.kernels.graphs,
         host_layer_s=(
-            engine.host.eager_s(target, device.constants.host_layer_s) / target.layers
+            engine.host.eager_s(target, device.constants.host.layer_s) / target.layers
             if eager
             else 0.0
         ),

@@ -341,6 +341,7 @@ class Architecture:
         """The decoder alone, whose layers attend to nothing but what they wrote."""
         blocks = tuple(
             (
+                # cross-attention takes its norm along
                 block if block.cross is None else replace(block, cross=None, norms=block.norms - 1),
                 count,
             )
@@ -391,6 +392,7 @@ def _shared_out(
     total = sum(count for _, count in blocks)
     quotas = [layers * count / total for _, count in blocks]
     whole = [int(quota) for quota in quotas]
+    # largest remainder: layers that are left go to the blocks cut short most
     order = sorted(range(len(blocks)), key=lambda i: whole[i] - quotas[i])
     for i in order[: layers - sum(whole)]:
         whole[i] += 1

@@ -37,13 +37,13 @@ def joined(
     crossing = [
         block.cross for block, count in blocks for _ in range(count) if block.cross is not None
     ]
-    made = tuple(("cross_kv", 2 * cross.kv_width, encoder.hidden) for cross in crossing)
+    cross_products = tuple(("cross_kv", 2 * cross.kv_width, encoder.hidden) for cross in crossing)
     biases = sum(2 * cross.kv_width for cross in crossing if cross.bias)
     last = Block(
         attention=NO_ATTENTION,
         feed_forward=NO_FEED_FORWARD,
         norms=0,
-        extra=made,
+        extra=cross_products,
         extra_values=biases,
     )
     reading = replace(encoder, blocks=(*encoder.blocks, (last, 1)))

@@ -106,9 +106,8 @@ def name_parts(name: str) -> NameParts:
         elif word not in _NEUTRAL and not _DATE.fullmatch(word):
             stem.append(word)
     if formats:
-        unpriced = [
-            word for word in unpriced if word != "gguf"
-        ]  # which says less than the recipe beside it
+        # gguf says less than the recipe beside it
+        unpriced = [word for word in unpriced if word != "gguf"]
     # GPTQ-Int8 says how and how wide: the later word is the narrower statement
     return NameParts(
         stem=tuple(stem), weights=formats[-1] if formats else None, unpriced=tuple(unpriced)

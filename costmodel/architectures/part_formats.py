@@ -16,6 +16,12 @@ _LEAST_SHARE = 1e-4  # norms and routers of most models are fewer
 class PartFormats(NamedTuple):
     """The formats of a model's parts, each one format or a mix with the share of each; None follows
     the rule.
+
+    Attributes:
+        matrices: of attention and dense layers.
+        experts: of experts.
+        head: of the output head.
+        embedding: of the token embedding.
     """
 
     matrices: str

@@ -20,7 +20,8 @@ from costmodel.passes.kernels.timing import Timing
 from costmodel.passes.ops import Array, Mask
 from costmodel.passes.precision import BYTES_PER_VALUE
 from hardware_profiles.errors import InputError, UnknownNameError
-from hardware_profiles.profile import OPERATIONS, Device, NumberProvenance
+from hardware_profiles.fitted.constants import OPERATIONS
+from hardware_profiles.profile import Device, NumberProvenance
 
 COLD_RATIO = 1.5  # bytes touched over the last-level cache, from which a row counts as cold
 COLD_OPERATIONS = ("gemm", "attention_generation", "mla_generation", "moe")
@@ -32,9 +33,8 @@ ANCHOR_RATIO = 0.1  # bytes over bandwidth over time, up to which a row's cache 
 FEW_ROWS = 200  # set aside, up to which residuals are those of rows left out in turn
 FOLDS = 6
 LEAST_SPLIT = 8  # rows below which nothing is set aside
-IMPOSSIBLE_RATIO = (
-    1.1  # bytes over bandwidth over time, beyond which a layer cannot have moved the bytes
-)
+# bytes over bandwidth over time, beyond which a layer cannot have moved the bytes
+IMPOSSIBLE_RATIO = 1.1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +72,12 @@ class CalibrationScore:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Calibration:
-    """Scores by operation, and the device they belong to: fitted, or as it was given."""
+    """What a calibration leads to.
+
+    Attributes:
+        device: fitted, or as it was given.
+        scores: by operation.
+    """
 
     device: Device
     scores: Mapping[str, CalibrationScore]
@@ -125,6 +130,11 @@ def usable(device: Device, rows: Measurements, *, dtype: str = "bf16") -> Mask:
 
     Decode operations (`COLD_OPERATIONS`) must touch at least `COLD_RATIO` times the last-level
     cache: real passes find their weights and caches cold, benchmarks that repeat one shape do not.
+
+    Args:
+        device: profile.
+        rows: measured, of one operation.
+        dtype: format of operands.
     """
     kept = _legible(rows, dtype) & rows.cold
     if rows.operation in COLD_OPERATIONS:
@@ -146,6 +156,13 @@ def anchors(device: Device, rows: Measurements, *, dtype: str, count: int, seed:
     time at most.
 
     They tell a fit what a launch costs, which large cold rows cannot; they are never scored.
+
+    Args:
+        device: profile.
+        rows: measured, of one operation.
+        dtype: format of operands.
+        count: most of them.
+        seed: of the choice.
     """
     chosen = np.zeros(len(rows), dtype=bool)
     if rows.operation in COLD_OPERATIONS:
@@ -165,6 +182,11 @@ def expert_matrices(device: Device, rows: Measurements, *, dtype: str = "bf16") 
     Tables do not say which. A shape whose balanced rows would have to read three matrices faster
     than the memory can deliver them (the ninetieth percentile of bytes/bandwidth/time above
     `IMPOSSIBLE_RATIO`) has two.
+
+    Args:
+        device: profile.
+        rows: measured, of one operation.
+        dtype: format of operands.
     """
     if rows.operation != "moe":
         return None
@@ -185,6 +207,14 @@ def expert_matrices(device: Device, rows: Measurements, *, dtype: str = "bf16") 
 def set_aside(rows: Measurements, seed: int, share: float = FITTED_SHARE) -> Mask:
     """A share of the rows, drawn within every part; none where a part has fewer than `LEAST_SPLIT`
     rows.
+
+    Args:
+        rows: measured.
+        seed: of the draw.
+        share: in (0, 1).
+
+    Returns:
+        bool[rows].
     """
     generator = np.random.default_rng(seed)
     chosen = np.zeros(len(rows), dtype=bool)
@@ -223,8 +253,10 @@ def _operation(
         fresh = with_constants(plain, values)
         fresh = _corrected(fresh, behind, predicted(fresh, aside))
         crossed = aside.sum() <= FEW_ROWS
-        seen = _crossed(plain, aside, constants, predicted) if crossed else predicted(fresh, aside)
-        fresh = _with_residuals(fresh, behind, seen, form, values, crossed=crossed)
+        timing_aside = (
+            _crossed(plain, aside, constants, predicted) if crossed else predicted(fresh, aside)
+        )
+        fresh = _with_residuals(fresh, behind, timing_aside, form, values, crossed=crossed)
     timing = predicted(fresh, np.ones(len(used), dtype=bool))
     bounds = bounds_by_row(fresh.constants, used, timing, form)
 
@@ -239,15 +271,15 @@ def _operation(
             fitted_rows=fitted_rows if values else 0,
         )
 
-    every, labels = part_labels(rows), part_labels(used)
+    all_labels, labels = part_labels(rows), part_labels(used)
     parts = {
         part: score_of(
             ~aside & (labels == part),
-            int((every == part).sum()),
+            int((all_labels == part).sum()),
             int((labels == part).sum()),
             int((aside & (labels == part)).sum()),
         )
-        for part in np.unique(every).tolist()
+        for part in np.unique(all_labels).tolist()
         if part
     }
     scored = score_of(~aside, len(rows), len(used), int(aside.sum()))
@@ -261,7 +293,7 @@ def _uncorrected(device: Device, operation: str) -> Device:
     constants.
     """
     kept = {
-        name: group for name, group in device.constants.corrections.items() if name != operation
+        name: table for name, table in device.constants.corrections.items() if name != operation
     }
     return replace(device, constants=replace(device.constants, corrections=kept))
 
@@ -287,9 +319,9 @@ def _crossed(
     parts = np.zeros((len(Timing._fields), len(mine)))
     for fold in range(FOLDS):
         left_out = np.arange(len(mine)) % FOLDS == fold
-        here, others = np.zeros((2, len(aside)), dtype=bool)
-        here[mine[left_out]], others[mine[~left_out]] = True, True
-        timing = predicted(with_constants(plain, constants(others)), here)
+        in_fold, others = np.zeros((2, len(aside)), dtype=bool)
+        in_fold[mine[left_out]], others[mine[~left_out]] = True, True
+        timing = predicted(with_constants(plain, constants(others)), in_fold)
         parts[:, left_out] = np.stack(np.broadcast_arrays(*timing))
     return Timing(*parts)
 
@@ -312,7 +344,7 @@ def _with_residuals(
 
 
 def _groups(values: Mapping[str, float]) -> set[str]:
-    return {name.split("_", 1)[0] for name in values}
+    return {name.partition(".")[0] for name in values}
 
 
 def _verify_form(device: Device, rows: Measurements, dtype: str, fit: bool) -> VerifyForm:
@@ -355,7 +387,7 @@ def _score(
     measured, predicted = used.seconds[which], timing.seconds[which]
     nothing = not len(measured)
     error, residual = np.abs(predicted / measured - 1.0), np.abs(measured / predicted - 1.0)
-    held = interval(used.seconds, timing, bounds, which)
+    covered = interval(used.seconds, timing, bounds, which)
     middle = np.nan if nothing else float(np.median(residual))
     return CalibrationScore(
         rows=rows,
@@ -365,8 +397,8 @@ def _score(
         median=np.nan if nothing else float(np.median(error)),
         p90=np.nan if nothing else float(np.quantile(error, 0.9)),
         p80_ratio=np.nan if nothing else float(np.quantile(residual, 0.8)),
-        coverage=held.coverage,
-        width_ratio=held.width / middle if middle else np.nan,
+        coverage=covered.coverage,
+        width_ratio=covered.width / middle if middle else np.nan,
     )
 
 
@@ -384,11 +416,11 @@ def _with_sources(
         origin = NumberProvenance(kind="measured", source=_source(rows, part))
         assert group in OPERATIONS
         for name in (
-            *(name for name in values if name.startswith(f"{group}_")),
+            *(name for name in values if name.startswith(f"{group}.")),
             f"residual_ratio.{group}",
         ):
             origins[f"constants.{name}"] = origin
-    launches = [origins[f"constants.{name}_launch_s"].kind for name in ("gemm", "attention")]
+    launches = [origins[f"constants.{name}.launch_s"].kind for name in ("gemm", "attention")]
     return replace(
         fresh, provenance=origins, calibrated=all(kind == "measured" for kind in launches)
     )

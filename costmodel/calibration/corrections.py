@@ -50,7 +50,16 @@ def correction(group: str, rows: Measurements, timing: Timing) -> Correction | N
 
 
 def coordinates(group: str, rows: Measurements, timing: Timing) -> tuple[Array, ...]:
-    """Where rows lie on the axes of a group's correction."""
+    """Where rows lie on the axes of a group's correction.
+
+    Args:
+        group: of constants, of `CORRECTED`.
+        rows: measured.
+        timing: as the form predicts them.
+
+    Returns:
+        An array [rows] per axis.
+    """
     if group == "gemm":
         return tuple(np.log2(rows.columns[name]) for name in ("rows", "outputs", "inputs"))
     where = shares(timing)

@@ -25,12 +25,12 @@ from costmodel.calibration.timing import VerifyForm, timed
 from costmodel.passes.kernels.communication import VLLM_MOST_BYTES
 from costmodel.passes.ops import Array
 from hardware_profiles.errors import InputError
-from hardware_profiles.profile import NEUTRAL, Device
+from hardware_profiles.fitted.constants import NEUTRAL
+from hardware_profiles.profile import Device
 
 SOFT_RATIO = 0.05  # errors beyond this count linearly instead of squared
-PRIOR_WEIGHT = (
-    0.003  # pull towards the profile's value, per row and per width of a parameter's range
-)
+# pull towards the profile's value, per row and per width of a parameter's range
+PRIOR_WEIGHT = 0.003
 LEAST_PULL = 0.1  # of the same, where rows are few: a tenth of a range weighs like an error of 1 %
 CLEARLY = 0.05  # by which a step of a constant has to lower the cost
 WORTH = 0.2  # by which a further mechanism has to
@@ -42,11 +42,14 @@ Predict = Callable[[Device], Array]
 def with_constants(device: Device, values: Mapping[str, float]) -> Device:
     """The device with some constants replaced.
 
+    Args:
+        device: to start from.
+        values: by name, such as `gemm.launch_s`; in SI.
+
     Raises:
         InputError: a value out of the constant's range.
     """
-    changed: dict[str, Any] = dict(values)
-    return replace(device, constants=replace(device.constants, **changed))
+    return replace(device, constants=device.constants.changed(values))
 
 
 def fitted(
@@ -73,7 +76,7 @@ def fitted(
     if rows.operation == "moe":
         return _best(device, parameters, rows.seconds, predict, MOE_TILES)[0]
     steps = CONTEXT_ROW_TILES if rows.operation == "attention_context" else ()
-    return _fewest(device, parameters, rows.seconds, predict, "context_row_tile", steps)
+    return _fewest(device, parameters, rows.seconds, predict, "context.row_tile", steps)
 
 
 def _fewest(
@@ -120,7 +123,7 @@ def search(
     least_squares = _least_squares()
     low, high = (np.array([getattr(p, side) for p in parameters]) for side in ("low", "high"))
     width = high - low
-    present = np.array([getattr(device.constants, p.name) for p in parameters], dtype=np.float64)
+    present = np.array([device.constants.number(p.name) for p in parameters], dtype=np.float64)
     prior = np.clip(np.where(np.isfinite(present), present, high), low, high)
     measured = np.log(seconds)
     pull = max(PRIOR_WEIGHT * np.sqrt(len(seconds)), LEAST_PULL)
@@ -183,7 +186,7 @@ def _trtllm(device: Device, rows: Measurements) -> dict[str, float]:
         parameters,
         rows.seconds,
         lambda d: timed(d, rows)[0],
-        "trtllm_most_bytes",
+        "trtllm.most_bytes",
         thresholds,
     )[0]
 

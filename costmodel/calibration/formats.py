@@ -3,11 +3,11 @@
 Beside those of 16 bits, which they leave as they were. Leaves out the fit (`calibrate`).
 """
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from hardware_profiles.fitted.formats import FORMAT_OPERATIONS, FORMATS, FormatGroup
-from hardware_profiles.profile import CONSTANT_NAMES, Device, NumberProvenance
+from hardware_profiles.profile import Device, NumberProvenance
 
 
 def with_format(before: Device, dtype: str, fitted: Device) -> Device:
@@ -23,13 +23,12 @@ def with_format(before: Device, dtype: str, fitted: Device) -> Device:
         return fitted
     groups: dict[str, FormatGroup] = dict(before.formats.get(dtype, {}))
     origins: dict[str, NumberProvenance] = dict(fitted.provenance)
-    kept: dict[str, Any] = {}
     was = before.in_format(dtype).constants
     for operation in FORMAT_OPERATIONS:
-        names = [name for name in CONSTANT_NAMES if name.startswith(f"{operation}_")]
-        kept |= {name: getattr(before.constants, name) for name in names}
-        if any(getattr(fitted.constants, name) != getattr(was, name) for name in names):
-            groups[operation] = _group(fitted, operation, names)
+        own = fitted.constants.of(operation)
+        if own != was.of(operation):
+            groups[operation] = _group(fitted, operation)
+        names = [f"{operation}.{constant.name}" for constant in fields(own)]
         for name in (*names, f"residual_ratio.{operation}"):
             if operation in groups:
                 origins[f"formats.{dtype}.{name}"] = fitted.provenance[f"constants.{name}"]
@@ -37,19 +36,15 @@ def with_format(before: Device, dtype: str, fitted: Device) -> Device:
     residuals, wide = fitted.constants.residuals, before.constants.residuals
     for operation in FORMAT_OPERATIONS:
         residuals = residuals.changed(operation, wide[operation], wide.regimes.get(operation, ()))
-    others = {
-        name: group
-        for name, group in fitted.constants.corrections.items()
-        if name not in FORMAT_OPERATIONS
+    narrow, wide_corrections = fitted.constants.corrections, before.constants.corrections
+    corrections = {name: narrow[name] for name in narrow if name not in FORMAT_OPERATIONS}
+    corrections |= {
+        name: wide_corrections[name] for name in wide_corrections if name in FORMAT_OPERATIONS
     }
-    own = {
-        name: group
-        for name, group in before.constants.corrections.items()
-        if name in FORMAT_OPERATIONS
+    kept: dict[str, Any] = {
+        operation: before.constants.of(operation) for operation in FORMAT_OPERATIONS
     }
-    constants = replace(
-        fitted.constants, **kept, residual_ratio=residuals, corrections=others | own
-    )
+    constants = replace(fitted.constants, **kept, residual_ratio=residuals, corrections=corrections)
     formats = {**before.formats, dtype: groups} if groups else before.formats
     return replace(
         fitted,
@@ -60,10 +55,10 @@ def with_format(before: Device, dtype: str, fitted: Device) -> Device:
     )
 
 
-def _group(fitted: Device, operation: str, names: list[str]) -> FormatGroup:
+def _group(fitted: Device, operation: str) -> FormatGroup:
     residuals = fitted.constants.residuals
     return FormatGroup(
-        values={name: getattr(fitted.constants, name) for name in names},
+        constants=fitted.constants.of(operation),
         residual_ratio=residuals[operation],
         regimes=tuple(residuals.regimes.get(operation, ())),
         correction=fitted.constants.corrections.get(operation),

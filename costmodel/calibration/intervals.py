@@ -18,8 +18,8 @@ from costmodel.passes.kernels.communication import VLLM_MOST_BYTES
 from costmodel.passes.kernels.regimes import log_bounds, place
 from costmodel.passes.kernels.timing import Timing
 from costmodel.passes.ops import Array, Mask
+from hardware_profiles.fitted.constants import Constants
 from hardware_profiles.fitted.residuals import Residuals
-from hardware_profiles.profile import Constants
 
 COVERAGE = 0.8
 NARROWEST, WIDEST = 0.011, 0.95
@@ -55,7 +55,15 @@ def part_labels(rows: Measurements) -> npt.NDArray[np.str_]:
 
 
 def group_labels(rows: Measurements, form: VerifyForm) -> npt.NDArray[np.str_]:
-    """The group of constants, and so of residuals, behind every row."""
+    """The group of constants, and so of residuals, behind every row.
+
+    Args:
+        rows: of one operation.
+        form: of `attention_verify`: whether the kernel splits the cache.
+
+    Returns:
+        str[rows].
+    """
     if rows.operation != "allreduce":
         return np.full(len(rows), group_of(rows.operation, form))
     return np.array(
@@ -66,7 +74,17 @@ def group_labels(rows: Measurements, form: VerifyForm) -> npt.NDArray[np.str_]:
 def bounds_by_row(
     constants: Constants, rows: Measurements, timing: Timing, form: VerifyForm
 ) -> tuple[Array, Array]:
-    """Ends of the 80 % interval of log(measured / predicted) by row."""
+    """Ends of the 80 % interval of log(measured / predicted) by row.
+
+    Args:
+        constants: with the residuals.
+        rows: of one operation.
+        timing: as the constants predict them.
+        form: of `attention_verify`: whether the kernel splits the cache.
+
+    Returns:
+        Lower and upper ends, float64[rows] each.
+    """
     low, high = np.zeros((2, len(rows)))
     where, labels = place(timing, rows.columns), group_labels(rows, form)
     for group in np.unique(labels).tolist():
@@ -77,7 +95,14 @@ def bounds_by_row(
 
 
 def interval(seconds: Array, timing: Timing, bounds: tuple[Array, Array], which: Mask) -> Interval:
-    """Coverage and median width of intervals on the rows where `which` holds."""
+    """Coverage and median width of intervals on the rows where `which` holds.
+
+    Args:
+        seconds: measured, [rows].
+        timing: as it was predicted.
+        bounds: of `bounds_by_row`.
+        which: bool[rows].
+    """
     ratio = seconds[which] / timing.seconds[which]
     low, high = (np.exp(bound[which]) for bound in bounds)
     if not len(ratio):

@@ -40,7 +40,11 @@ class Reader:
     model: str | None = None
 
     def texts(self, name: str) -> Texts:
-        """A column of text."""
+        """A column of text.
+
+        Raises:
+            InputError: something else than text of at most 200 characters.
+        """
         values = self.table[name].to_pylist()
         for row, value in enumerate(values):
             if not isinstance(value, str) or len(value) > 200:
@@ -52,11 +56,28 @@ class Reader:
         return np.asarray(values, dtype=np.str_)
 
     def sizes(self, name: str, *, least: float = 1.0) -> Array:
-        """A column of whole numbers from `least` on."""
+        """A column of whole numbers from `least` on.
+
+        Args:
+            name: of the column.
+            least: smallest number allowed.
+
+        Raises:
+            InputError: something else.
+        """
         return self._numbers(name, least=least, whole=True)
 
     def seconds(self, name: str, unit: float, *, gaps: bool = False) -> Array:
-        """A column of times above zero, in seconds; with `gaps`, rows without a time are NaN."""
+        """A column of times above zero, in seconds; with `gaps`, rows without a time are NaN.
+
+        Args:
+            name: of the column.
+            unit: seconds of one of its units.
+            gaps: whether rows may lack a time.
+
+        Raises:
+            InputError: no number, or none above 0.
+        """
         values = self._numbers(name, least=0.0, whole=False, gaps=gaps)
         bad = np.flatnonzero(values <= 0.0)
         if bad.size:
@@ -66,7 +87,11 @@ class Reader:
         return values * unit
 
     def flags(self, name: str) -> npt.NDArray[np.bool_]:
-        """A column of true and false."""
+        """A column of true and false.
+
+        Raises:
+            InputError: something else.
+        """
         values = self.table[name].to_pylist()
         for row, value in enumerate(values):
             if not isinstance(value, bool):
@@ -118,7 +143,13 @@ class Reader:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableLayout:
-    """A layout: its name, the columns that identify it, and what they mean."""
+    """A layout of measured tables.
+
+    Attributes:
+        name: of the layout.
+        columns: that identify it.
+        measurements: what they mean.
+    """
 
     name: str
     columns: frozenset[str]
@@ -195,12 +226,12 @@ def _latent(r: Reader) -> list[Measurements]:
 def _expert_layers(r: Reader) -> list[Measurements]:
     tokens, experts, chosen = r.sizes("t"), r.sizes("E"), r.sizes("topk")
     spread = r.texts("dist")
-    seen: dict[tuple[str, float, float, float], tuple[float, float, float]] = {}
+    loads: dict[tuple[str, float, float, float], tuple[float, float, float]] = {}
     visited, padded, least = np.empty((3, len(tokens)))
     for row, key in enumerate(zip(spread.tolist(), tokens, experts, chosen, strict=True)):
-        if key not in seen:
-            seen[key] = _visited(r.file, row, *key)
-        visited[row], padded[row], least[row] = seen[key]
+        if key not in loads:
+            loads[key] = _visited(r.file, row, *key)
+        visited[row], padded[row], least[row] = loads[key]
     sizes: dict[str, npt.ArrayLike] = {
         "tokens": tokens,
         "hidden": r.sizes("h"),

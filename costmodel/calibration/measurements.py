@@ -136,6 +136,16 @@ def measurements(
 ) -> Measurements:
     """Measurements from anything that broadcasts to one value per row.
 
+    Args:
+        operation: of the table.
+        columns: sizes of the calls by name; those of `ABSENT` may lack.
+        seconds: measured, > 0.
+        file: name for messages.
+        dtype: format of operands; empty: any.
+        part: kernel or library, where there are several.
+        cold: whether operands came from memory.
+        resolution_s: of the clock.
+
     Raises:
         InputError: as `Measurements`.
     """

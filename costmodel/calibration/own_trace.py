@@ -23,9 +23,9 @@ def trace_measurements(path: str | Path) -> list[Measurements]:
     Raises:
         InputError: as `traces.storage.kernels.read_kernels`.
     """
-    every = read_kernels(path).rows
-    captured = {row.operation for row in every if row.graph}
-    rows = _fastest(row for row in every if row.graph or row.operation not in captured)
+    recorded = read_kernels(path).rows
+    captured = {row.operation for row in recorded if row.graph}
+    rows = _fastest(row for row in recorded if row.graph or row.operation not in captured)
     file = str(path)
     by_operation = {
         "attention_generation": [

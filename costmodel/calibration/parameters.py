@@ -13,8 +13,13 @@ from hardware_profiles.units import MICRO
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parameter:
-    """One constant: its name in the profile, its range and where a search starts beside the
-    profile's value.
+    """One constant to fit, and where a search looks for it.
+
+    Attributes:
+        name: in the profile, such as `gemm.launch_s`.
+        low: least value, in SI.
+        high: largest value.
+        start: where a search starts beside the profile's value.
     """
 
     name: str
@@ -48,110 +53,111 @@ def _norm(name: str, start: float = 3.0) -> Parameter:
 
 GROUPS: dict[str, tuple[Parameter, ...]] = {
     "gemm": (
-        _time("gemm_launch_s", 6, 60),
-        _share("gemm_compute_efficiency", 0.85),
-        _share("gemm_bandwidth_efficiency", 0.85),
-        _share("gemm_output_efficiency", 0.7),
-        _norm("gemm_norm"),
-        Parameter(name="gemm_tile_ratio", low=0.0, high=5.0, start=0.2),
-        _rounding("gemm_wave_ratio", 0.2),
-        _rounding("gemm_fill_ratio", 0.2),
+        _time("gemm.launch_s", 6, 60),
+        _share("gemm.compute_efficiency", 0.85),
+        _share("gemm.bandwidth_efficiency", 0.85),
+        _share("gemm.output_efficiency", 0.7),
+        _norm("gemm.norm"),
+        Parameter(name="gemm.tile_ratio", low=0.0, high=5.0, start=0.2),
+        _rounding("gemm.wave_ratio", 0.2),
+        _rounding("gemm.fill_ratio", 0.2),
     ),
     "attention": (
-        _time("attention_launch_s", 12, 60),
-        _time("attention_wave_s", 2, 40),
-        _time("attention_combine_s", 2, 30),
-        _share("attention_bandwidth_efficiency", 0.8),
-        _share("attention_compute_efficiency", 0.55),
-        _time("attention_tile_s", 1.5, 10),
-        _rounding("attention_wave_ratio"),
-        _time("attention_short_wave_s", 0.2, 40),
-        _time("attention_unit_s", 1.5, 40),
+        _time("attention.launch_s", 12, 60),
+        _time("attention.wave_s", 2, 40),
+        _time("attention.combine_s", 2, 30),
+        _share("attention.bandwidth_efficiency", 0.8),
+        _share("attention.compute_efficiency", 0.55),
+        _time("attention.tile_s", 1.5, 10),
+        _rounding("attention.wave_ratio"),
+        _time("attention.short_wave_s", 0.2, 40),
+        _time("attention.unit_s", 1.5, 40),
     ),
     "verify": (
-        _time("verify_launch_s", 10, 60),
-        _time("verify_wave_s", 5, 40),
-        _time("verify_combine_s", 2, 30),
-        _share("verify_bandwidth_efficiency", 0.8),
-        _share("verify_compute_efficiency", 0.5),
-        _time("verify_tile_s", 0.5, 10),
-        _rounding("verify_wave_ratio"),
-        Parameter(name="verify_mask_ratio", low=0.4, high=1.3, start=0.8),
+        _time("verify.launch_s", 10, 60),
+        _time("verify.wave_s", 5, 40),
+        _time("verify.combine_s", 2, 30),
+        _share("verify.bandwidth_efficiency", 0.8),
+        _share("verify.compute_efficiency", 0.5),
+        _time("verify.tile_s", 0.5, 10),
+        _rounding("verify.wave_ratio"),
+        Parameter(name="verify.mask_ratio", low=0.4, high=1.3, start=0.8),
     ),
     "unsplit": (
-        _time("unsplit_launch_s", 3, 60),
-        _time("unsplit_unit_s", 3, 40),
-        _time("unsplit_tile_s", 1.4, 10),
-        _rounding("unsplit_wave_ratio", 0.8),
-        Parameter(name="unsplit_reread_ratio", low=0.0, high=10.0, start=1.0),
-        _share("unsplit_bandwidth_efficiency", 0.8),
+        _time("unsplit.launch_s", 3, 60),
+        _time("unsplit.unit_s", 3, 40),
+        _time("unsplit.tile_s", 1.4, 10),
+        _rounding("unsplit.wave_ratio", 0.8),
+        Parameter(name="unsplit.reread_ratio", low=0.0, high=10.0, start=1.0),
+        _share("unsplit.bandwidth_efficiency", 0.8),
     ),
     "context": (
-        _time("context_launch_s", 10, 60),
-        _time("context_unit_s", 1, 40),
-        _time("context_tile_s", 0.6, 10),
-        _rounding("context_wave_ratio"),
-        _share("context_bandwidth_efficiency", 0.6),
-        _share("context_compute_efficiency", 0.6),
-        _norm("context_norm"),
-        _rounding("context_width_ratio"),
-        Parameter(name="context_append_ratio", low=0.0, high=30.0, start=3.0),
+        _time("context.launch_s", 10, 60),
+        _time("context.unit_s", 1, 40),
+        _time("context.tile_s", 0.6, 10),
+        _rounding("context.wave_ratio"),
+        _share("context.bandwidth_efficiency", 0.6),
+        _share("context.compute_efficiency", 0.6),
+        _norm("context.norm"),
+        _rounding("context.width_ratio"),
+        Parameter(name="context.append_ratio", low=0.0, high=30.0, start=3.0),
     ),
     "mla": (
-        _time("mla_launch_s", 12, 60),
-        _share("mla_bandwidth_efficiency", 0.8),
-        _share("mla_compute_efficiency", 0.6),
-        _time("mla_tile_s", 3, 30),
-        _norm("mla_norm", 2.0),
-        _time("mla_wave_s", 2, 20),
-        Parameter(name="mla_reread_ratio", low=0.0, high=2.0, start=0.3),
+        _time("mla.launch_s", 12, 60),
+        _share("mla.bandwidth_efficiency", 0.8),
+        _share("mla.compute_efficiency", 0.6),
+        _time("mla.tile_s", 3, 30),
+        _norm("mla.norm", 2.0),
+        _time("mla.wave_s", 2, 20),
+        Parameter(name="mla.reread_ratio", low=0.0, high=2.0, start=0.3),
     ),
     "moe": (
-        _time("moe_launch_s", 35, 200),
-        _time("moe_expert_s", 0.2, 10),
-        _share("moe_bandwidth_efficiency", 0.9),
-        Parameter(name="moe_compute_efficiency", low=0.05, high=MOST_EXPERT_SHARE, start=0.4),
-        _norm("moe_norm", 1.5),
+        _time("moe.launch_s", 35, 200),
+        _time("moe.expert_s", 0.2, 10),
+        _share("moe.bandwidth_efficiency", 0.9),
+        Parameter(name="moe.compute_efficiency", low=0.05, high=MOST_EXPERT_SHARE, start=0.4),
+        _norm("moe.norm", 1.5),
     ),
     "allreduce": (
-        _time("allreduce_launch_s", 4, 60),
-        _time("allreduce_hop_s", 0.3, 30),
-        _time("allreduce_two_shot_s", 5, 100),
-        _share("allreduce_one_shot_efficiency", 0.55),
-        _share("allreduce_two_shot_efficiency", 0.7),
+        _time("allreduce.launch_s", 4, 60),
+        _time("allreduce.hop_s", 0.3, 30),
+        _time("allreduce.two_shot_s", 5, 100),
+        _share("allreduce.one_shot_efficiency", 0.55),
+        _share("allreduce.two_shot_efficiency", 0.7),
     ),
-    "eager": (_time("allreduce_eager_s", 25, 500),),
+    "eager": (_time("allreduce.eager_s", 25, 500),),
     "trtllm": (
-        _time("trtllm_launch_s", 3, 60),
-        _time("trtllm_hop_s", 0.3, 30),
-        _time("trtllm_two_shot_s", 10, 100),
-        _share("trtllm_one_shot_efficiency", 0.5),
-        _share("trtllm_two_shot_efficiency", 0.6),
+        _time("trtllm.launch_s", 3, 60),
+        _time("trtllm.hop_s", 0.3, 30),
+        _time("trtllm.two_shot_s", 10, 100),
+        _share("trtllm.one_shot_efficiency", 0.5),
+        _share("trtllm.two_shot_efficiency", 0.6),
     ),
     "nccl": (
-        _time("nccl_launch_s", 30, 500),
-        _time("nccl_hop_s", 1, 50),
-        _share("nccl_efficiency", 0.75),
+        _time("nccl.launch_s", 30, 500),
+        _time("nccl.hop_s", 1, 50),
+        _share("nccl.efficiency", 0.75),
     ),
 }
 
-CONTEXT_ROW_TILES = (
-    64.0,
-    128.0,
-    256.0,
-)  # query rows of a block of prompt attention that a fit tries
+# query rows of a block of prompt attention that a fit tries
+CONTEXT_ROW_TILES = (64.0, 128.0, 256.0)
 # rows of expert tiles that a fit tries: chosen by the load of an expert, and by the tokens
 MOE_TILES = (
-    {"moe_few_rows": LEAST_ROWS, "moe_many_rows": LEAST_ROWS},
-    {"moe_few_rows": FEW_ROWS, "moe_many_rows": MANY_ROWS},
+    {"moe.few_rows": LEAST_ROWS, "moe.many_rows": LEAST_ROWS},
+    {"moe.few_rows": FEW_ROWS, "moe.many_rows": MANY_ROWS},
 )
-TRTLLM_MOST_BYTES = tuple(
-    2.0**power for power in range(18, 25)
-)  # thresholds that a fit tries, 256 KiB to 16 MiB
+# thresholds that a fit tries, 256 KiB to 16 MiB
+TRTLLM_MOST_BYTES = tuple(2.0**power for power in range(18, 25))
 
 
 def group_of(operation: str, form: VerifyForm = "split") -> str:
-    """The group of constants behind an operation other than the all-reduce, which has several."""
+    """The group of constants behind an operation other than the all-reduce, which has several.
+
+    Args:
+        operation: of a table.
+        form: of `attention_verify`: whether the kernel splits the cache.
+    """
     groups = {
         "gemm": "gemm",
         "attention_generation": "attention",

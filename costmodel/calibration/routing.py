@@ -57,6 +57,15 @@ def _settled(loads: npt.NDArray[np.int64], slots: int) -> npt.NDArray[np.int64]:
 
 
 def balanced_loads(tokens: int, experts: int, experts_per_token: int) -> npt.NDArray[np.float64]:
-    """Equal loads over min(E, T·k) experts, zero for the others."""
+    """Equal loads over min(E, T·k) experts, zero for the others.
+
+    Args:
+        tokens: T.
+        experts: E.
+        experts_per_token: k.
+
+    Returns:
+        Rows by expert, float64[E].
+    """
     visited = min(experts, tokens * experts_per_token)
     return np.where(np.arange(experts) < visited, tokens * experts_per_token / visited, 0.0)

@@ -49,12 +49,16 @@ def read_measurements(path: str | Path, *, model: str | None = None) -> list[Mea
         raise InputError(
             f"has the columns of no known layout ({layouts})", file=file, value=columns
         )
-    found_rows = layout.measurements(Reader(table=table, file=file, model=model))
-    return [rows for rows in found_rows if len(rows)]
+    tables = layout.measurements(Reader(table=table, file=file, model=model))
+    return [rows for rows in tables if len(rows)]
 
 
 def read_all(paths: Sequence[str | Path], *, model: str | None = None) -> list[Measurements]:
     """The measured operations of several files.
+
+    Args:
+        paths: of tables or kernel traces.
+        model: whose layers a table without sizes was measured on; None: tables say.
 
     Raises:
         InputError: as `read_measurements`, or there is none.

@@ -17,10 +17,8 @@ from costmodel.passes.ops import Array, Work
 from costmodel.passes.precision import BYTES_PER_VALUE
 from hardware_profiles.profile import Device
 
-MLA_LATENT, MLA_ROPE = (
-    512,
-    64,
-)  # the only absorbed latent attention that tables hold, DeepSeek-V2 and V3
+# the only absorbed latent attention that tables hold, DeepSeek-V2 and V3
+MLA_LATENT, MLA_ROPE = (512, 64)
 Columns = Mapping[str, Array]
 VerifyForm = Literal["split", "unsplit"]
 Timed = tuple[Timing, Array]  # by row: what the time is made of, and bytes touched
@@ -98,9 +96,9 @@ def _after_narrowing(device: Device, timing: Timing, narrowed: Array, moved: Arr
     extra = (
         narrowed
         * moved
-        / (device.bandwidth_bytes_per_s * constants.elementwise_bandwidth_efficiency)
+        / (device.bandwidth_bytes_per_s * constants.elementwise.bandwidth_efficiency)
     )
-    launch = narrowed * constants.elementwise_kernel_s
+    launch = narrowed * constants.elementwise.kernel_s
     return Timing(
         timing.seconds + launch + extra,
         timing.compute_s,
@@ -202,7 +200,14 @@ def _mla(device: Device, c: Columns, dtype: str) -> Timed:
 def expert_work(
     c: Columns, dtype: str, matrices: Array | float, *, padded: str = "padded_rows"
 ) -> Work:
-    """FLOPs and bytes of measured expert layers, with the rows of the column `padded`."""
+    """FLOPs and bytes of measured expert layers, with the rows of the column `padded`.
+
+    Args:
+        c: columns of a table of expert layers.
+        dtype: format of operands.
+        matrices: weight matrices of an expert, by row.
+        padded: column with rows padded to tiles.
+    """
     width = BYTES_PER_VALUE[dtype]
     return ops.experts(
         c["tokens"],
@@ -219,7 +224,7 @@ def expert_work(
 
 def _moe(device: Device, c: Columns, dtype: str, matrices: Array | None) -> Timed:
     padded = (
-        "padded_rows" if device.constants.moe_many_rows > ops.LEAST_ROWS else "least_padded_rows"
+        "padded_rows" if device.constants.moe.many_rows > ops.LEAST_ROWS else "least_padded_rows"
     )
     work = expert_work(c, dtype, 3.0 if matrices is None else matrices, padded=padded)
     return kernels.experts(device, work, c["visited"], dtype), work.bytes

@@ -184,6 +184,7 @@ class DecodingConfiguration:
         """The schedule as (first batch size, K) pairs, gaps closed and equal neighbours joined."""
         steps: list[tuple[int, int]] = []
         for low, _, draft_tokens in self.schedule:
+            # the end of a range says nothing: its K holds until the next range begins
             if not steps or steps[-1][1] != draft_tokens:
                 steps.append((low, draft_tokens))
         return tuple(steps)
@@ -225,8 +226,8 @@ class DecodingConfiguration:
 
     def draft_tokens_at(self, batch: int) -> int:
         """K at a batch size of at least 1."""
-        held = [draft_tokens for low, draft_tokens in self.steps if low <= batch]
-        return held[-1] if held else self.draft_tokens
+        reached = [draft_tokens for low, draft_tokens in self.steps if low <= batch]
+        return reached[-1] if reached else self.draft_tokens
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form: `schema`, then every field; a static tree as parents and ranks, the root

@@ -100,6 +100,10 @@ class DeploymentNames:
 def require_name(name: str | None, key: str) -> None:
     """Refuse a name that could not stand on a command line; None and an empty one are no name.
 
+    Args:
+        name: what a user wrote.
+        key: for messages.
+
     Raises:
         InputError: unprintable signs, a leading dash, or more than 4,096 characters.
     """

@@ -156,6 +156,7 @@ def custom_drafter(
             value=(passes, bytes_read),
         )
     values = round(bytes_read / weight_bytes)
+    # one matrix as wide as the target that reads as many bytes: only they count
     matrix = ("weights", max(1, values // target.hidden), target.hidden)
     draft = Draft(by="model", passes=passes)
     stage = Stage(

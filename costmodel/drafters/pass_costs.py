@@ -78,7 +78,12 @@ def _stage_chain(
 
 
 def emitted_by(acceptance: float, tokens: int) -> float:
-    """Tokens that an inner step emits: 1 + a + ... + a^K."""
+    """Tokens that an inner step emits: 1 + a + ... + a^K.
+
+    Args:
+        acceptance: a of a draft token, in [0, 1].
+        tokens: draft tokens K, >= 0.
+    """
     return sum(acceptance**depth for depth in range(tokens + 1))
 
 
@@ -118,7 +123,17 @@ def tree_draft(
 def prompt_draft_s(
     d: Deployment, drafter: Drafter, *, batch: Number, prompt_tokens: Number
 ) -> Array:
-    """Seconds in which the stages that keep a cache of their own read prompts."""
+    """Seconds in which the stages that keep a cache of their own read prompts.
+
+    Args:
+        d: the target and its device.
+        drafter: whose stages read.
+        batch: requests b.
+        prompt_tokens: per request.
+
+    Returns:
+        Seconds, as the arguments broadcast; 0 for a drafter on a device of its own.
+    """
     seconds = np.zeros(np.broadcast_shapes(np.shape(batch), np.shape(prompt_tokens)))
     if drafter.method.batch.own_device:
         return seconds

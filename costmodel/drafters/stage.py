@@ -12,9 +12,8 @@ from costmodel.method import Draft
 from costmodel.passes.memory import NO_WEIGHTS, WeightValues, layer_values, weight_values
 from hardware_profiles.errors import InputError
 
-VOCABULARY_GAP_RATIO = (
-    0.02  # padding by which the vocabularies of a draft model and its target may differ
-)
+# padding by which the vocabularies of a draft model and its target may differ
+VOCABULARY_GAP_RATIO = 0.02
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

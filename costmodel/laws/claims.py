@@ -69,6 +69,7 @@ def _rate_claim(method: Method, rates: DepthRates, draft_tokens: int) -> Accepta
     if draft_tokens in rates.means or rates.tokens_per_step == serial.tokens_per_step:
         return _overlapped(method, serial)
     if b.slots == "likeliest" and b.budget_per_request is not None:
+        # a mean budget: whole levels for all requests, and the next one for a share of them
         whole = int(min(b.budget_per_request, draft_tokens))
         share = min(b.budget_per_request, draft_tokens) - whole
         within = math.fsum(rates.at(whole)) + (share * rates.at(whole + 1)[-1] if share else 0.0)
@@ -94,6 +95,7 @@ def step_rates(method: Method, rates: DepthRates, draft_tokens: int) -> DepthRat
         rates: as stated, counted or published.
         draft_tokens: K >= 0.
     """
+    # rates by depth, and counted or measured ones, are of the step as a whole
     of_each = len(rates.by_depth) == 1 and rates.measured is None and not rates.means
     if method.shape.guesses == 1 or not draft_tokens or not of_each:
         return rates
@@ -167,6 +169,7 @@ def _overlapped(method: Method, chain: Acceptance) -> Acceptance:
     if chain.tree is not None or not (b.drafts_during_verify or b.parts > 1):
         return chain
     low, high = 0.0, 1.0
+    # halved until no float lies between
     while low < (middle := (low + high) / 2.0) < high:
         if long_run(b, chain.draft_tokens, middle).tokens_per_step < chain.tokens_per_step:
             low = middle

@@ -44,6 +44,7 @@ def ema_chain(
     Raises:
         InputError: another rule, a weight above 1, or a recording of too low a level.
     """
+    # numba takes half a second to load: only where it is needed
     from traces.replay.compiled_controllers import walk_ema
 
     weight = _weight(stop, "ema")

@@ -147,6 +147,7 @@ def _drawn(trace: AcceptanceTrace, most: int, drafted: Whole, law: Law) -> tuple
     """Expected counts of chains of draws of these lengths, and the probability that a step starts
     at each position.
     """
+    # numba takes half a second to load: only where it is needed
     from traces.replay.compiled_sampled import start_probabilities
 
     stays = survival(trace, most, cast(SampledRule, law.rule))

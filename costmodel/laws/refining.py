@@ -17,9 +17,8 @@ from costmodel.pace import EVEN_COMMITS
 from costmodel.passes.ops import Array, Number
 from hardware_profiles.errors import InputError
 
-_LONGEST_WAITED = (
-    512  # tokens of a block up to which requests that wait for each other are followed
-)
+# tokens of a block up to which requests that wait for each other are followed
+_LONGEST_WAITED = 512
 _NEGLIGIBLE = 1e-12
 
 
@@ -218,6 +217,7 @@ def _draws(nodes: int) -> tuple[Array, Array, Array]:
     """From n open tokens to m, as [n, m]: ways to draw n - m of n (none for m > n), tokens drawn,
     tokens left.
     """
+    # scipy is slow to load: only where it is needed
     from scipy.special import comb  # type: ignore[import-untyped]
 
     n, m = np.arange(nodes + 1.0)[:, None], np.arange(nodes + 1.0)[None, :]

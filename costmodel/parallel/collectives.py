@@ -16,7 +16,12 @@ from hardware_profiles.profile import Device
 
 
 def point_to_point(link: Link, message_bytes: Number) -> Array:
-    """Seconds of one message: latency + bytes / rate."""
+    """Seconds of one message: latency + bytes / rate.
+
+    Args:
+        link: between the two devices.
+        message_bytes: of it.
+    """
     return np.asarray(
         link.latency_s + np.asarray(message_bytes, dtype=np.float64) / link.bytes_per_s
     )
@@ -27,6 +32,11 @@ def all_to_all(link: Link, sent_bytes: Number, devices: int) -> Array:
     home.
 
     latency + (N - 1)/N · bytes / rate; nothing for one device.
+
+    Args:
+        link: of every device to the others.
+        sent_bytes: by one device, its own share included.
+        devices: N.
     """
     if devices == 1:
         return np.zeros(np.shape(sent_bytes))
@@ -34,7 +44,13 @@ def all_to_all(link: Link, sent_bytes: Number, devices: int) -> Array:
 
 
 def ring(link: Link, step_bytes: Number, devices: int) -> Array:
-    """Seconds of N - 1 turns of a ring in which every device passes `step_bytes` on."""
+    """Seconds of N - 1 turns of a ring in which every device passes `step_bytes` on.
+
+    Args:
+        link: to the next device.
+        step_bytes: passed on in a turn.
+        devices: N.
+    """
     return np.asarray((devices - 1) * point_to_point(link, step_bytes))
 
 
@@ -56,7 +72,7 @@ def tree_reduction(
     Reference: Shyam et al., "Tree Attention" (arXiv:2408.04093), section 5.
     """
     launched = devices > 1 and plan.backend == "nccl"
-    total = np.full(np.shape(message_bytes), device.constants.nccl_launch_s if launched else 0.0)
+    total = np.full(np.shape(message_bytes), device.constants.nccl.launch_s if launched else 0.0)
     for turn in range(math.ceil(math.log2(devices))):
         span = min(2 ** (turn + 1), devices) * stride
         total = total + 2.0 * point_to_point(plan.link(device, span), message_bytes)
@@ -72,6 +88,13 @@ def all_reduce(
     nodes, an all-reduce of 1/m of the message over M ring members, and its return, of which the
     first and last together cost as much as one all-reduce within a node. Engines' own kernels write
     into their peers' memory, which ends with the link: what spans nodes is NCCL's.
+
+    Args:
+        device: profile.
+        plan: how devices share the model.
+        message_bytes: reduced per device.
+        devices: of the group.
+        graphs: whether the call is captured in a graph.
     """
     size = np.asarray(message_bytes, dtype=np.float64)
     node = plan.node_of(device)

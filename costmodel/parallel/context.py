@@ -48,6 +48,7 @@ def ring_attention(attention_s: Number, step_s: Number, devices: int) -> tuple[A
     """
     a, s = np.asarray(attention_s, dtype=np.float64) / devices, np.asarray(step_s, dtype=np.float64)
     total = a + (devices - 1) * np.maximum(a, s)
+    # arithmetic takes N·a/N in any case; the rest of the total is communication
     return np.asarray(total), np.asarray(total - devices * a)
 
 
@@ -80,6 +81,8 @@ def pass_kv(
     tokens = (
         np.asarray(new, dtype=np.float64) + np.asarray(cached, dtype=np.float64)
     ) / plan.context
+    # latent vectors are whole on every device of a tensor group; heads are replicated where they
+    # are fewer than devices
     shared = 1.0 if attention.is_mla else 1.0 / min(plan.tensor, attention.kv_heads)
     message = tokens * attention.kv_values_per_token * shared * precision.residual_bytes
     total, exposed = ring_attention(attention_s, point_to_point(link, message), plan.context)
@@ -123,6 +126,12 @@ def partial_bytes(
 ) -> Array:
     """Bytes of a partial attention result: an output vector and a softmax statistic per head and
     query.
+
+    Args:
+        attention: of the layer.
+        precision: of residual vectors.
+        tensor: devices that share its heads.
+        queries: query tokens.
     """
     width = (
         attention.query_width if not attention.is_mla else attention.heads * attention.kv_lora_rank

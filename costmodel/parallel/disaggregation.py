@@ -17,6 +17,11 @@ from costmodel.passes.precision import Precision
 def cache_bytes(architecture: Architecture, precision: Precision, tokens: Number) -> Array:
     """Bytes of one request's cache of `tokens` tokens over all layers; windows bound their
     layers.
+
+    Args:
+        architecture: of the model.
+        precision: of its cache.
+        tokens: of the request.
     """
     count = np.asarray(tokens, dtype=np.float64)
     total = np.zeros(np.shape(count))

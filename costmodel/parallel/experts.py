@@ -21,7 +21,14 @@ _CHOICE_BYTES = 4 + 4  # an expert's index and its weight
 
 
 class Exchange(NamedTuple):
-    """Seconds and bytes (sent by one device) of an expert layer's dispatch and combination."""
+    """Seconds and bytes (sent by one device) of an expert layer's dispatch and combination.
+
+    Attributes:
+        dispatch_s: to send tokens to their experts.
+        combine_s: to bring the results back.
+        dispatch_bytes: sent by one device on the way there.
+        combine_bytes: sent by one device on the way back.
+    """
 
     dispatch_s: Array
     combine_s: Array
@@ -36,6 +43,11 @@ def destinations(experts: int, experts_per_token: int, devices: int) -> float:
 
     >>> destinations(256, 8, 1), destinations(8, 2, 8)
     (1.0, 2.0)
+
+    Args:
+        experts: E.
+        experts_per_token: k.
+        devices: N, over which experts are spread evenly.
     """
     elsewhere, missed = experts - experts // devices, 1.0
     for chosen in range(experts_per_token):
@@ -140,16 +152,16 @@ def busiest_work(
         tile_rows: rows of tiles up to as many tokens as experts, and above; None: the profile's.
     """
     c = device.constants
-    few_rows, many_rows = tile_rows or (c.moe_few_rows, c.moe_many_rows)
+    few_rows, many_rows = tile_rows or (c.moe.few_rows, c.moe.many_rows)
     share, own = plan.imbalance / plan.expert, precision.of("experts")
-    held = feed_forward.experts / plan.expert
+    local_experts = feed_forward.experts / plan.expert
     mean = (
         ops.distinct_experts(
             independent_tokens, feed_forward.experts, feed_forward.experts_per_token
         )
         / plan.expert
     )
-    visited = np.minimum(mean * plan.imbalance, held)
+    visited = np.minimum(mean * plan.imbalance, local_experts)
     work = ops.experts(
         np.asarray(group_tokens, dtype=np.float64) * share,
         visited,
@@ -159,7 +171,7 @@ def busiest_work(
         experts_per_token=feed_forward.experts_per_token,
         weight_bytes=own.read_weight_bytes,
         activation_bytes=own.activation_bytes,
-        experts=max(1, round(held)),
+        experts=max(1, round(local_experts)),
         few_rows=few_rows,
         many_rows=many_rows,
     )

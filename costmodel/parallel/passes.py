@@ -199,9 +199,8 @@ class _Spread:
         else:
             operations = self.alone(block, b, n, context / parts, logits)
             whole = {}
-            if (
-                parts > 1 and self.combination == "ring"
-            ):  # every turn attends with one device's share of the requests
+            if parts > 1 and self.combination == "ring":
+                # every turn attends with one device's share of the requests
                 turn = self.alone(block, np.ceil(b / parts), n, context / parts, logits)
                 whole = {op.name: op._replace(calls=parts) for op in turn}
         rows = b * (n / parts if self.prefill else n)
@@ -275,9 +274,8 @@ class _Spread:
         d, plan, feed_forward = self.deployment, self.plan, block.feed_forward
         hidden, precision = d.architecture.hidden, d.precision
         computed = precision.of("experts").activations
-        requests = b / (
-            plan.tensor * plan.context
-        )  # devices that hold the same tokens each send a part of them
+        # devices that hold the same tokens each send a part of them
+        requests = b / (plan.tensor * plan.context)
         moved = exchange(
             d.device, plan, feed_forward, precision, tokens=requests * n, hidden=hidden
         )
@@ -297,9 +295,9 @@ class _Spread:
             )
 
         c = d.device.constants
-        work, visited = busiest(c.moe_few_rows, c.moe_many_rows)
+        work, visited = busiest(c.moe.few_rows, c.moe.many_rows)
         if d.fidelity == "calibrated":
-            here = tokens * (plan.imbalance / plan.expert)
+            local_tokens = tokens * (plan.imbalance / plan.expert)
             widths = feed_forward.expert_input(hidden) + feed_forward.width
             timing = kernels.engine_experts(
                 d.device,
@@ -307,8 +305,11 @@ class _Spread:
                 visited,
                 computed,
                 kernel=d.expert_kernel,
-                tokens=here,
-                row_bytes=here * feed_forward.experts_per_token * widths * precision.residual_bytes,
+                tokens=local_tokens,
+                row_bytes=local_tokens
+                * feed_forward.experts_per_token
+                * widths
+                * precision.residual_bytes,
             )
         else:
             timing = kernels.roofline(d.device, work, computed)

@@ -40,6 +40,10 @@ def round_time(time: PipelineTime, micro_batches: Number) -> Array:
 
     A batch cannot start its next token before its last one is out, and the slowest stage serves all
     of them: max(latency, micro-batches · interval).
+
+    Args:
+        time: of a batch.
+        micro_batches: in flight, >= 1.
     """
     return np.maximum(time.latency_s, np.asarray(micro_batches, dtype=np.float64) * time.interval_s)
 
@@ -47,6 +51,10 @@ def round_time(time: PipelineTime, micro_batches: Number) -> Array:
 def prompt_time(time: PipelineTime, micro_batches: Number) -> Array:
     """Seconds until the last of `micro_batches` pieces of a prompt is through: latency + (m - 1) ·
     interval.
+
+    Args:
+        time: of a piece.
+        micro_batches: pieces m, >= 1.
     """
     return np.asarray(
         time.latency_s + (np.asarray(micro_batches, dtype=np.float64) - 1.0) * time.interval_s

@@ -152,7 +152,7 @@ class ParallelPlan:
         """The slowest link of a group that spans `span` consecutively numbered devices."""
         if span <= self.node_of(device):
             return self.within or Link(
-                bytes_per_s=device.link_bytes_per_s, latency_s=device.constants.allreduce_launch_s
+                bytes_per_s=device.link_bytes_per_s, latency_s=device.constants.allreduce.launch_s
             )
         slower = min(device.link_bytes_per_s, BETWEEN_NODES_BYTES_PER_S)
         return self.between or Link(bytes_per_s=slower, latency_s=BETWEEN_NODES_LATENCY_S)
@@ -160,11 +160,15 @@ class ParallelPlan:
     def message_link(self, device: Device, span: int) -> Link:
         """The link for a message or exchange that is a call of its own: NCCL's takes no less than
         its launch.
+
+        Args:
+            device: profile.
+            span: devices among which it is sent.
         """
         link = self.link(device, span)
         if self.backend != "nccl":
             return link
-        return replace(link, latency_s=max(link.latency_s, device.constants.nccl_launch_s))
+        return replace(link, latency_s=max(link.latency_s, device.constants.nccl.launch_s))
 
 
 def plan_of(where: DeploymentNames) -> ParallelPlan | None:
@@ -200,7 +204,12 @@ def stage_layers(layers: int, stages: int) -> tuple[int, ...]:
 
 
 def fullest_share(architecture: Architecture, plan: ParallelPlan) -> float:
-    """Share of the layers in the longest stage, 1 / stages where they divide."""
+    """Share of the layers in the longest stage, 1 / stages where they divide.
+
+    Args:
+        architecture: of the model.
+        plan: how many stages share its layers.
+    """
     return stage_layers(architecture.layers, plan.pipeline)[0] / architecture.layers
 
 
@@ -228,8 +237,8 @@ def weight_bytes(architecture: Architecture, precision: Precision, plan: Paralle
         layers.matrices * precision.weight_bytes,
         layers.experts * precision.of("experts").weight_bytes,
     )
-    held = fullest_share(architecture, plan) * precision.held_layers_ratio
-    return held * (dense / plan.tensor + routed / among) + ends / plan.tensor
+    layers_ratio = fullest_share(architecture, plan) * precision.held_layers_ratio
+    return layers_ratio * (dense / plan.tensor + routed / among) + ends / plan.tensor
 
 
 def kv_bytes(

@@ -119,9 +119,9 @@ def transfer_seconds(
     if plan.prefill is None:
         raise InputError("needs workers that compute prompts alone", key="prefill")
     sides = (plan.prefill.plan, plan.decode.plan)
-    held = max(
+    request_bytes = max(
         float(kv_bytes(architecture, precision, side, batch=1, context=tokens, page_tokens=1))
         for side in sides
     )
     link: Link = plan.decode.plan.link(device, plan.devices)
-    return link.latency_s, held / tokens / link.bytes_per_s
+    return link.latency_s, request_bytes / tokens / link.bytes_per_s

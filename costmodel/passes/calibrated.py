@@ -87,6 +87,7 @@ def calibrated_pass(
             else layer
         )
         once = block.cross_decoder and prefill and logits == "last"
+        # of a prompt, a cross-decoder runs the last token alone, after all others
         shape = (b, np.ones_like(n), context_tokens + n - 1.0) if once else (b, n, context_tokens)
         if schedule is not None and (schedule.prompts or not prefill):
             for operation in _scheduled(
@@ -143,9 +144,9 @@ def _scheduled(
         if share and (schedule.together or share == 1.0):
             for operation in _block(d, block, b, n, cached, prefill):
                 yield operation._replace(calls=layers_per_share * share)
-        elif (
-            share
-        ):  # requests go their own ways: the layer runs once any of them needs it, for those alone
+        elif share:
+            # requests go their own ways: the layer runs once any of them needs it, for those alone
+            # probability that one of b requests needs the layer; b · share of them do on average
             runs = 1.0 - (1.0 - share) ** b
             for operation in _block(d, block, b * share / runs, n, cached, prefill):
                 yield scaled(operation, runs)._replace(calls=layers_per_share)
@@ -175,9 +176,8 @@ def _block(
             yield from _attention(d, block.cross, b, n, source, False)
     if block.state is not None:
         yield _state(d, block.state, b, n, prefill)
-    alike = not (
-        feed_forward.is_moe and d.expert_correlation
-    )  # rows alone say which experts are visited
+    # rows alone say which experts are visited
+    alike = not (feed_forward.is_moe and d.expert_correlation)
     if feed_forward.is_moe:
         yield distinct.of(_experts(d, block, rows, one)) if alike else _experts(d, block, b, n)
     if p.quantises or p.unpacks or (feed_forward.is_moe and p.of("experts").quantises):
@@ -221,9 +221,8 @@ def _beside_products(
         read = {
             role: k for role, (_, k) in shapes.items() if d.precision.quantises and role != "router"
         }
-        if (
-            routed and "experts" not in done
-        ):  # what enters an expert enters the router; and its inner vector
+        if routed and "experts" not in done:
+            # what enters an expert enters the router; and its inner vector
             read |= {
                 "router": shapes["router"][1],
                 "expert_down": f.experts_per_token * f.width / d.tensor_parallel,
@@ -281,6 +280,7 @@ def _of_parts(
     """A product of which every row uses a part of the weights, and all rows together a larger
     one.
     """
+    # correlated rows choose alike: they count as fewer that choose by themselves
     independent = 1.0 + (np.maximum(rows, 1.0) - 1.0) * (1.0 - sparse.correlation)
     read, work = 1.0 - (1.0 - sparse.active_ratio) ** independent, product.work
     few = Work(
@@ -313,9 +313,9 @@ def _distinct(rows: Array) -> _Rows:
         return _Rows(rows, None)
     whole = rows.astype(np.intp)
     if rows.max() <= rows.size and np.array_equal(whole, rows):  # counting is faster than sorting
-        seen = np.zeros(int(rows.max()) + 1, dtype=bool)
-        seen[whole] = True
-        few, back = np.flatnonzero(seen).astype(np.float64), (np.cumsum(seen) - 1)[whole]
+        occurs = np.zeros(int(rows.max()) + 1, dtype=bool)
+        occurs[whole] = True
+        few, back = np.flatnonzero(occurs).astype(np.float64), (np.cumsum(occurs) - 1)[whole]
     else:
         few, back = np.unique(rows, return_inverse=True)
     return _Rows(few, back) if 4 * few.size <= rows.size else _Rows(rows, None)
@@ -395,9 +395,8 @@ def _attention(
             dtype=dtype,
             block_tokens=together,
         )
-        alone = Work(
-            work.flops / n, work.bytes
-        )  # kernels of two libraries: several never take less than one
+        # kernels of two libraries: several never take less than one
+        alone = Work(work.flops / n, work.bytes)
         one = kernels.split_attention(
             d.device,
             alone,
@@ -455,9 +454,8 @@ def _latent_attention(
     def latent() -> Timing:
         rows = heads * n
         own = kernels.latent_attention(device, work, dtype, context=context, requests=b, rows=rows)
-        filled = np.maximum(
-            rows, float(kernels.ROW_TILE)
-        )  # tiles of few rows read again, a padded one does not
+        # tiles of few rows read again, a padded one does not
+        filled = np.maximum(rows, float(kernels.ROW_TILE))
         more = work._replace(flops=work.flops * filled / rows)
         padded = kernels.latent_attention(
             device, more, dtype, context=context, requests=b, rows=filled
@@ -573,7 +571,7 @@ def _experts(d: Deployment, block: Block, b: Array, n: Array) -> Operation:
         ratio = min(p.arithmetic_ratio, 1.0)
         return work if ratio == 1.0 else work._replace(flops=work.flops * ratio)
 
-    work = work_of(c.moe_few_rows, c.moe_many_rows)
+    work = work_of(c.moe.few_rows, c.moe.many_rows)
 
     timing = _timed(
         d,

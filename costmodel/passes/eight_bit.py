@@ -66,13 +66,16 @@ def with_eight_bit_products(deployment: Deployment, products: Products = "cutlas
         corrections={
             name: group for name, group in device.constants.corrections.items() if name != "gemm"
         },
-        gemm_launch_s=_LAUNCH_S,
-        gemm_compute_efficiency=share.decode,
-        gemm_bandwidth_efficiency=_BANDWIDTH_EFFICIENCY,
-        gemm_output_efficiency=_BANDWIDTH_EFFICIENCY,
-        gemm_norm=_NORM,
-        gemm_tile_ratio=0.0,
-        gemm_wave_ratio=0.0,
-        prefill_compute_efficiency=share.prefill,
+        gemm=replace(
+            device.constants.gemm,
+            launch_s=_LAUNCH_S,
+            compute_efficiency=share.decode,
+            bandwidth_efficiency=_BANDWIDTH_EFFICIENCY,
+            output_efficiency=_BANDWIDTH_EFFICIENCY,
+            norm=_NORM,
+            tile_ratio=0.0,
+            wave_ratio=0.0,
+        ),
+        prefill=replace(device.constants.prefill, compute_efficiency=share.prefill),
     )
     return replace(deployment, device=replace(device, constants=constants))

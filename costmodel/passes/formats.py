@@ -46,20 +46,14 @@ BYTES_PER_VALUE = {
     **{name: _BLOCK_BYTES[name] for name in WEIGHT_FORMATS},
 }
 _GROUPED = re.compile(r"(fp8|int8|int4|fp4)-g([1-9][0-9]{0,5})|(int8|int4)-g([1-9][0-9]{0,5})-zp")
-_GROUPED_BYTES = {
-    "fp8": (1.0, 2.0),
-    "int8": (1.0, 2.0),
-    "int4": (0.5, 2.0),
-    "fp4": (0.5, 1.0),
-}  # value, scale
+# bytes of a value, and of the scale of a group
+_GROUPED_BYTES = {"fp8": (1.0, 2.0), "int8": (1.0, 2.0), "int4": (0.5, 2.0), "fp4": (0.5, 1.0)}
 _SHARE = re.compile(r"[01](\.[0-9]{1,9})?")
 _SHARE_SLACK = 0.002  # shares are written to four digits
 _NAME_LIMIT = 200
 SIXTEEN_BITS = ("bf16", "fp16")
-PLAIN = (
-    *SIXTEEN_BITS,
-    "fp32",
-)  # formats of values without scales, which engines convert into each other
+# formats of values without scales, which engines convert into each other
+PLAIN = (*SIXTEEN_BITS, "fp32")
 
 # What the names of published checkpoints stand for, beside the formats above and the recipes of
 # GGUF. The output head and the embedding stay in 16 bits in all of them. AWQ and GPTQ: groups of

@@ -87,6 +87,7 @@ def _one_stack(
 ) -> PassCost:
     """A pass over the layers of one stack: a decoder, whether it has an encoder or not."""
     if deployment.fidelity == "measured":
+        # it reads tables: pyarrow is loaded for this fidelity alone
         from costmodel.passes.measured import measured_pass
 
         return measured_pass(
@@ -97,6 +98,7 @@ def _one_stack(
             logits=logits,
             prefill=prefill,
         )
+    # only decoding reads a shared prefix once for all requests
     prefix = np.minimum(deployment.shared_prefix_tokens, context)
     if np.any(prefix > 0) and not prefill:
         cost = shared_prefix_cost(
@@ -137,6 +139,7 @@ def with_launches(deployment: Deployment, cost: PassCost, *, layers: float) -> P
     host_s = layers * deployment.host_layer_s + deployment.host_pass_s
     if not host_s:
         return cost
+    # launches run ahead of the device, so only what exceeds its work is waited for
     waiting = np.maximum(host_s - cost.total_s, 0.0)
     zero = np.zeros(())
     host = Operation("host", Timing(waiting, zero, zero, waiting), Work(zero, zero))
@@ -183,14 +186,14 @@ def _encoded(
     )
     if logits == "none":
         return read
-    held = np.asarray(query_tokens, dtype=np.float64) + np.asarray(context, dtype=np.float64)
+    cached = np.asarray(query_tokens, dtype=np.float64) + np.asarray(context, dtype=np.float64)
     return added(
         read,
         _one_stack(
             replace(d, source_tokens=None),
             batch=batch,
             query_tokens=1.0,
-            context=held,
+            context=cached,
             logits=logits,
         ),
     )
@@ -213,12 +216,12 @@ def _summarised(
         np.asarray(query_tokens, dtype=np.float64),
         np.asarray(context, dtype=np.float64),
     )
-    plain, held = replace(d, text=None), _cached(text, before)
+    plain, cached = replace(d, text=None), _cached(text, before)
     if not prefill:
-        return pass_cost(plain, batch=batch, query_tokens=whole, context=held, logits=logits)
+        return pass_cost(plain, batch=batch, query_tokens=whole, context=cached, logits=logits)
     rows = np.maximum(_cached(text, whole), 1.0)
     cost = pass_cost(
-        plain, batch=batch, query_tokens=rows, context=held, logits=logits, prefill=True
+        plain, batch=batch, query_tokens=rows, context=cached, logits=logits, prefill=True
     )
     if not text.encoder_ratio:
         return cost

@@ -57,7 +57,14 @@ class PassGrid:
     left_out: Array
 
     def at(self, query_tokens: Array, requests: Array, context: Array) -> Array:
-        """Log ratio at points, which broadcast; outside the grid that of its edge."""
+        """Log ratio at points, which broadcast; outside the grid that of its edge.
+
+        Args:
+            query_tokens: n, >= 1.
+            requests: b, >= 1.
+            context: cached tokens, >= 0.
+        """
+        # scipy is slow to load: only where grids are interpolated
         from scipy.interpolate import RegularGridInterpolator  # type: ignore[import-untyped]
 
         points = np.broadcast_arrays(
@@ -114,9 +121,8 @@ class MeasuredPasses:
         grids = self.grids.get(mask) or self.grids["causal"]
         if mask == PROMPT:
             return self._between(grids, n, b, c, layers)
-        if (
-            mask != "causal"
-        ):  # a tree of one token is a chain, and trees are measured from two tokens on
+        if mask != "causal":
+            # a tree of one token is a chain, and trees are measured from two tokens on
             causal = self.ratio(batch=b, query_tokens=n, context=c, layers=layers)
             return np.asarray(np.where(n > 1.0, self._between(grids, n, b, c, layers), causal))
         return self._between(grids, n, b, c, layers)
@@ -231,10 +237,8 @@ def measured_files(device: str) -> list[Path]:
     added = [
         path for folder in reversed(_ADDED) for path in sorted(folder.glob("kernels*.parquet"))
     ]
-    patterns = (
-        "*/*/kernels*.parquet",
-        "*/*/*/kernels*.parquet",
-    )  # of a machine, and of an engine on it
+    # of a machine, and of an engine on it
+    patterns = ("*/*/kernels*.parquet", "*/*/*/kernels*.parquet")
     below = [
         (path.relative_to(root).parts[1], path)
         for root in _ROOTS

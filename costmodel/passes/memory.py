@@ -39,7 +39,14 @@ class Footprint:
 
 
 class WeightValues(NamedTuple):
-    """Values of a model's or drafter's weights by the parts that have formats of their own."""
+    """Values of a model's or drafter's weights by the parts that have formats of their own.
+
+    Attributes:
+        matrices: of attention and dense layers.
+        experts: of experts.
+        head: of the output head.
+        embedding: of the token embedding.
+    """
 
     matrices: float = 0.0
     experts: float = 0.0
@@ -56,7 +63,12 @@ class WeightValues(NamedTuple):
         )
 
     def of_layers(self, ratio: float, layers: "WeightValues") -> "WeightValues":
-        """The same with a share of the layers' values alone."""
+        """The same with a share of the layers' values alone.
+
+        Args:
+            ratio: share in [0, 1].
+            layers: values of all layers.
+        """
         less = 1.0 - ratio
         return self._replace(
             matrices=self.matrices - less * layers.matrices,
@@ -107,7 +119,13 @@ def weight_bytes(
 def layer_weight_bytes(
     architecture: Architecture, precision: Precision, tensor_parallel: int = 1
 ) -> float:
-    """Bytes of the layers' weights on each device, embedding and output head left out."""
+    """Bytes of the layers' weights on each device, embedding and output head left out.
+
+    Args:
+        architecture: of the model.
+        precision: of its weights.
+        tensor_parallel: devices that share every layer.
+    """
     return (
         layer_values(architecture).stored_bytes(precision)
         * precision.held_layers_ratio
@@ -133,6 +151,15 @@ def kv_bytes(
     attention keep `states` states per request, whatever the context, and cross-attention to an
     input of fixed length its keys and values; those to a text that an encoder read are as wide as a
     decoder's own, and its tokens are part of the context. Arguments broadcast.
+
+    Args:
+        architecture: of the model.
+        precision: of its cache.
+        batch: requests b.
+        context: tokens per request.
+        tensor_parallel: devices that share every layer.
+        page_tokens: tokens of a page; 1: no pages.
+        states: recurrent states per request, 1 without verification.
     """
     tokens = np.ceil(np.asarray(context, dtype=np.float64) / page_tokens) * page_tokens
     bytes_per_value = precision.kv_bytes * precision.held_cache_ratio + precision.label_bytes
@@ -147,11 +174,13 @@ def kv_bytes(
             else np.minimum(tokens, np.ceil(a.window / page_tokens) * page_tokens)
         )
         share = 1.0 if a.is_mla else 1.0 / min(tensor_parallel, a.kv_heads)
-        held = kept * bytes_per_value
+        value_bytes = kept * bytes_per_value
         if latest:
-            held = held + np.minimum(kept, latest) * (precision.dense_kv_bytes - precision.kv_bytes)
+            value_bytes = value_bytes + np.minimum(kept, latest) * (
+                precision.dense_kv_bytes - precision.kv_bytes
+            )
         total = total + count * (
-            a.kv_values_per_token * share * held + a.index_bytes_per_token * kept
+            a.kv_values_per_token * share * value_bytes + a.index_bytes_per_token * kept
         )
         if cross is not None and architecture.source_positions:
             total = (
@@ -174,6 +203,11 @@ def state_bytes(
 ) -> float:
     """Bytes of one request's recurrent states on each device, convolution windows included; 0 where
     all attend.
+
+    Args:
+        architecture: of the model.
+        precision: states have its residual vectors' format.
+        tensor_parallel: devices that share every layer.
     """
     whole_bytes = sum(
         count * block.state.state_bytes(precision.residual_bytes)
@@ -244,19 +278,19 @@ def footprint(
         page_tokens: of a page of the cache, to which every request is rounded up.
     """
     b = np.asarray(batch, dtype=np.float64)
-    held = np.asarray(context, dtype=np.float64) + np.asarray(query_tokens, dtype=np.float64)
+    tokens = np.asarray(context, dtype=np.float64) + np.asarray(query_tokens, dtype=np.float64)
     cache = kv_bytes(
         architecture,
         precision,
         batch=b,
-        context=held,
+        context=tokens,
         tensor_parallel=tensor_parallel,
         page_tokens=page_tokens,
         states=held_states(query_tokens, rollback),
     )
     return Footprint(
         weights_bytes=weight_bytes(architecture, precision, tensor_parallel) + drafter_bytes,
-        cache_bytes=np.asarray(cache + b * held * drafter_kv_bytes_per_token),
+        cache_bytes=np.asarray(cache + b * tokens * drafter_kv_bytes_per_token),
         pass_bytes=np.asarray(
             activation_bytes(architecture, precision, tokens=b * query_tokens) / tensor_parallel
         ),

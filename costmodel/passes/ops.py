@@ -18,15 +18,18 @@ Number = float | int | Array
 
 NOTHING: Array = np.zeros(())
 LEAST_ROWS = 8.0  # of a grouped product's tile, in kernels that choose it by the load of an expert
-FEW_ROWS, MANY_ROWS = (
-    16.0,
-    64.0,
-)  # in kernels that go by the tokens: to a token an expert, and beyond
+# in kernels that go by the tokens: to a token an expert, and beyond
+FEW_ROWS, MANY_ROWS = (16.0, 64.0)
 
 
 class Work(NamedTuple):
     """FLOPs and bytes of one operation, arrays that broadcast; `written_bytes` where writes
     differ.
+
+    Attributes:
+        flops: a multiply-add counts two.
+        bytes: read and written, weights included.
+        written_bytes: of outputs, a part of `bytes`; 0 where they take no other time than reads.
     """
 
     flops: Array
@@ -139,6 +142,17 @@ def latent_attention(
     With `chosen` tokens per query, ctx is at most that many, and no more than n times as many are
     read per request.
 
+    Args:
+        requests: batch b.
+        query_tokens: new tokens per request n.
+        context: cached tokens per request.
+        heads: query heads of one device.
+        latent: width of the latent vector.
+        rope: width of the rotated part of a key.
+        kv_bytes: of a cached value.
+        activation_bytes: of a value of queries and outputs.
+        chosen: tokens that an indexer chooses per query; 0: all are read.
+
     Reference: DeepSeek-V2 (arXiv:2405.04434), section 2.1.2 and appendix C; DeepSeek-V3.2
     (arXiv:2512.02556), 2.1.
     """
@@ -170,6 +184,17 @@ def expanded_latent_attention(
     form takes 1,088. Latent vectors that were cached before are expanded anew; those of the new
     tokens by the layer's own products, which are counted there.
 
+    Args:
+        requests: batch b.
+        query_tokens: new tokens per request n.
+        context: cached tokens per request.
+        heads: query heads of one device.
+        latent: width of the latent vector.
+        rope: width of the rotated part of a key.
+        nope: width of the other part.
+        value: width of a value.
+        activation_bytes: of a value of queries, keys, values and outputs.
+
     Reference: DeepSeek-V2 (arXiv:2405.04434), section 2.1.2.
     """
     b, n, c = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens, context))
@@ -184,6 +209,11 @@ def distinct_experts(tokens: Number, experts: int, experts_per_token: int) -> Ar
     """Experts that at least one of `tokens` independently routed tokens visits: E(1 - (1 - k/E)^T).
 
     Raises no error: `tokens` may be fractional, so that correlated tokens count as fewer.
+
+    Args:
+        tokens: T, >= 0.
+        experts: E.
+        experts_per_token: k, at most E.
     """
     missed = 1.0 - experts_per_token / experts
     return np.asarray(experts * (1.0 - missed ** np.asarray(tokens, dtype=np.float64)))
@@ -255,6 +285,12 @@ def elementwise(rows: Number, hidden: int, width: float, *, activation_bytes: fl
 
     Two norms with residual read and write four rows of the model width each; the gate reads two and
     writes one row of the feed-forward width.
+
+    Args:
+        rows: tokens of the pass.
+        hidden: width of the model.
+        width: of the feed-forward layer, that of all experts of a token.
+        activation_bytes: of a value.
     """
     t = np.asarray(rows, dtype=np.float64)
     return Work(
@@ -266,6 +302,11 @@ def checked_sizes(
     batch: Number, query_tokens: Number, context: Number
 ) -> tuple[Array, Array, Array]:
     """Batch, new tokens and cached tokens of a pass as arrays.
+
+    Args:
+        batch: requests b, > 0.
+        query_tokens: n, > 0.
+        context: cached tokens, >= 0.
 
     Raises:
         InputError: a negative or non-finite number, or no request or no new token.

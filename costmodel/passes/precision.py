@@ -39,7 +39,12 @@ AT_REST_BYTES = 2.0
 
 
 class Stored(NamedTuple):
-    """How the matrices of one part lie in memory, and what their products compute in."""
+    """How the matrices of one part lie in memory, and what their products compute in.
+
+    Attributes:
+        weights: format in memory.
+        activations: format of the products.
+    """
 
     weights: str
     activations: str

@@ -46,6 +46,11 @@ def prefix_work(
 def combination_work(deployment: Deployment, attention: Attention, queries: Number) -> Work:
     """FLOPs and bytes of joining two partial results: two vectors and sums read per head and query,
     one written.
+
+    Args:
+        deployment: whose devices share the heads.
+        attention: of the layer.
+        queries: query tokens of all requests.
     """
     values = np.asarray(queries, dtype=np.float64) * attention.heads / deployment.tensor_parallel
     vectors = 3.0 * attention.head_dim * deployment.precision.residual_bytes
@@ -104,8 +109,8 @@ def shared_attention(
         head_dim=attention.head_dim,
     )
     c = d.constants
-    moved = joining.bytes / (d.bandwidth_bytes_per_s * c.elementwise_bandwidth_efficiency)
-    launch = np.asarray(c.elementwise_kernel_s)
+    moved = joining.bytes / (d.bandwidth_bytes_per_s * c.elementwise.bandwidth_efficiency)
+    launch = np.asarray(c.elementwise.kernel_s)
     combine = Timing(launch + moved, np.zeros(()), moved, launch)
     return Operation("prefix", timing, work), Operation("combine", combine, joining)
 

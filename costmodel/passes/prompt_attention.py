@@ -22,16 +22,16 @@ _HOPPER = ("h100", "h200", "h20", "h800", "gh200")
 # width 128; median error 3.0 %, ninetieth percentile 8.3 %. The profile's constants take 20 %
 # longer in the median, 63 % at the ninetieth percentile.
 _FLASH_ATTENTION_3: Mapping[str, float] = {
-    "context_launch_s": 9.34 * MICRO,
-    "context_unit_s": 2.22 * MICRO,
-    "context_tile_s": 0.241 * MICRO,
-    "context_wave_ratio": 1.0,
-    "context_bandwidth_efficiency": 0.9164,  # of decode attention: no call was bound by traffic
-    "context_compute_efficiency": 0.666,
-    "context_norm": 4.0,
-    "context_row_tile": 64.0,
-    "context_width_ratio": 1.0,
-    "context_append_ratio": 0.0,
+    "launch_s": 9.34 * MICRO,
+    "unit_s": 2.22 * MICRO,
+    "tile_s": 0.241 * MICRO,
+    "wave_ratio": 1.0,
+    "bandwidth_efficiency": 0.9164,  # of decode attention: no call was bound by traffic
+    "compute_efficiency": 0.666,
+    "norm": 4.0,
+    "row_tile": 64.0,
+    "width_ratio": 1.0,
+    "append_ratio": 0.0,
 }
 
 
@@ -51,11 +51,11 @@ def with_prompt_attention(deployment: Deployment, kernels: PromptAttention) -> D
         or not device.name.startswith(_HOPPER)
     ):
         return deployment
-    measured = {name for name, origin in device.provenance.items() if origin.source == SOURCE}
-    constants_of_kernel = {
-        name: value
+    set_by_user = {name for name, origin in device.provenance.items() if origin.source == SOURCE}
+    of_kernel = {
+        f"context.{name}": value
         for name, value in _FLASH_ATTENTION_3.items()
-        if f"constants.{name}" not in measured
+        if f"constants.context.{name}" not in set_by_user
     }
-    constants = replace(device.constants, **constants_of_kernel)  # type: ignore[arg-type]
+    constants = device.constants.changed(of_kernel)
     return replace(deployment, device=replace(device, constants=constants))

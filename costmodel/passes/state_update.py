@@ -16,12 +16,8 @@ Rollback = Literal["copies", "replay"]
 
 CHUNK_TOKENS = 64.0  # tokens of a prompt that chunked kernels turn into matrix products at once
 KERNELS = 2  # the convolution and the update of the state
-_UPDATE_FLOPS = {
-    "mamba": 7.0,
-    "mamba2": 5.0,
-    "delta": 7.0,
-    "memory": 0.0,
-}  # per state value and token
+# per state value and token
+_UPDATE_FLOPS = {"mamba": 7.0, "mamba2": 5.0, "delta": 7.0, "memory": 0.0}
 
 
 def state_update(
@@ -86,9 +82,8 @@ def _paired(layer: StateLayer, n: Array, chunk: Array) -> Array:
     """
     pairs = n * (chunk + 1.0) / 2.0
     within = 2.0 * pairs * (layer.key_width + layer.inner)
-    if (
-        layer.kind == "delta"
-    ):  # the chunk's triangular system, solved once more over keys and values
+    if layer.kind == "delta":
+        # the chunk's triangular system, solved once more over keys and values
         within = 2.0 * within
     return np.asarray(within + 4.0 * n * layer.state_values)
 
@@ -96,6 +91,10 @@ def _paired(layer: StateLayer, n: Array, chunk: Array) -> Array:
 def held_states(query_tokens: Number, rollback: Rollback) -> Array:
     """States that a request holds while n tokens are verified: one each, or one that is replayed
     from.
+
+    Args:
+        query_tokens: n of the verify pass.
+        rollback: how an engine returns to the last accepted token.
     """
     n = np.asarray(query_tokens, dtype=np.float64)
     return np.maximum(n, 1.0) if rollback == "copies" else np.ones_like(n)

@@ -72,7 +72,7 @@ def with_streaming(
         d.architecture, d.precision, d.tensor_parallel
     )
     if d.host_cache_ratio:
-        held = kv_bytes(
+        cache_bytes = kv_bytes(
             d.architecture,
             d.precision,
             batch=batch,
@@ -80,7 +80,7 @@ def with_streaming(
             tensor_parallel=d.tensor_parallel,
             page_tokens=1,
         )
-        moved = moved + d.host_cache_ratio * held
+        moved = moved + d.host_cache_ratio * cache_bytes
     whole = streamed_s(
         cost.total_s, moved, host_rate(d.device), latency_s=HOST_LATENCY_S, layers=layers
     )

@@ -127,6 +127,7 @@ class PassCost:
 
 def added(one: PassCost, other: PassCost) -> PassCost:
     """Two passes that run one after the other, as one."""
+    # keys in the order in which they first occur, which a set would lose
     names = dict.fromkeys((*one.seconds, *other.seconds))
     zero = np.zeros(())
     return PassCost(
@@ -199,6 +200,8 @@ class Tally:
     def __init__(self) -> None:
         self.operations: list[Operation] = []
         self._sums = _Sums()
+        # arrays of distinct rows are summed apart by the index that spreads them; operations of a
+        # pass share few of those
         self._distinct: dict[int, tuple[_Sums, Index]] = {}
 
     def add(self, operation: Operation) -> None:

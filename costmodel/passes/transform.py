@@ -102,11 +102,11 @@ def _applied(d: Deployment, transform: Transform) -> Deployment:
             )
         case LayerSchedule():
             _require(d.schedule is None, d.schedule, transform, "layers follow one schedule")
-            held = d.precision.held_cache_ratio * (
+            cache_ratio = d.precision.held_cache_ratio * (
                 1.0 if transform.keeps_cache else transform.mean_share
             )
             formats = replace(
-                d.precision, held_layers_ratio=transform.unique_ratio, held_cache_ratio=held
+                d.precision, held_layers_ratio=transform.unique_ratio, held_cache_ratio=cache_ratio
             )
             changed = replace(d, schedule=transform, precision=formats)
         case ContextTransform():
@@ -117,9 +117,9 @@ def _applied(d: Deployment, transform: Transform) -> Deployment:
                     key=transform.name,
                     value=d.architecture.name,
                 )
-            held = d.precision.held_cache_ratio * transform.kept_ratio
+            cache_ratio = d.precision.held_cache_ratio * transform.kept_ratio
             changed = replace(
-                d, text=transform, precision=replace(d.precision, held_cache_ratio=held)
+                d, text=transform, precision=replace(d.precision, held_cache_ratio=cache_ratio)
             )
         case SparseFeedForward():
             _require(

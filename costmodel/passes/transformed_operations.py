@@ -56,12 +56,12 @@ def unpacking(d: Deployment, weights: Number, launches: int) -> Operation:
     """
     p, t = d.precision, d.precision.weight_transform
     assert t is not None and t.unpack_bytes_per_s is not None
-    made = np.asarray(weights, dtype=np.float64) * p.read_weight_bytes
-    stored = np.asarray(weights, dtype=np.float64) * p.weight_bytes
-    plain = _small(d, "unpack", made + stored, launches)
+    unpacked_bytes = np.asarray(weights, dtype=np.float64) * p.read_weight_bytes
+    stored_bytes = np.asarray(weights, dtype=np.float64) * p.weight_bytes
+    plain = _small(d, "unpack", unpacked_bytes + stored_bytes, launches)
     if d.fidelity == "datasheet":
         return plain
-    work_s = made / (t.unpack_bytes_per_s * d.device.processors)
+    work_s = unpacked_bytes / (t.unpack_bytes_per_s * d.device.processors)
     memory, launch = plain.timing.memory_s, plain.timing.launch_s
     return plain._replace(
         timing=Timing(launch + np.maximum(work_s, memory), work_s, memory, launch)
@@ -69,7 +69,12 @@ def unpacking(d: Deployment, weights: Number, launches: int) -> Operation:
 
 
 def selected_tokens(d: Deployment, context: Array) -> Array:
-    """Cached tokens that attention reads per request."""
+    """Cached tokens that attention reads per request.
+
+    Args:
+        d: whose sparse attention, if any, selects them.
+        context: cached tokens per request.
+    """
     sparse = d.sparse_attention
     if sparse is None:
         return context
@@ -222,8 +227,8 @@ def _small(d: Deployment, role: str, moved: Array, launches: int) -> Operation:
             "elementwise", kernels.roofline(d.device, work, d.precision.activations), work, role
         )
     c = d.device.constants
-    memory = moved / (d.device.bandwidth_bytes_per_s * c.elementwise_bandwidth_efficiency)
-    launch = np.asarray(launches * c.elementwise_kernel_s)
+    memory = moved / (d.device.bandwidth_bytes_per_s * c.elementwise.bandwidth_efficiency)
+    launch = np.asarray(launches * c.elementwise.kernel_s)
     return Operation(
         "elementwise", Timing(launch + memory, np.zeros(()), memory, launch), work, role
     )
@@ -237,8 +242,8 @@ def _reading(
     timing = kernels.roofline(d.device, work, dtype)
     if d.fidelity == "calibrated":
         c = d.device.constants
-        compute = work.flops / (d.device.peak(dtype) * c.attention_compute_efficiency)
-        memory = work.bytes / (d.device.bandwidth_bytes_per_s * c.attention_bandwidth_efficiency)
-        launch = np.asarray(launches * c.elementwise_kernel_s)
+        compute = work.flops / (d.device.peak(dtype) * c.attention.compute_efficiency)
+        memory = work.bytes / (d.device.bandwidth_bytes_per_s * c.attention.bandwidth_efficiency)
+        launch = np.asarray(launches * c.elementwise.kernel_s)
         timing = Timing(launch + np.maximum(compute, memory), compute, memory, launch)
     return Operation(name, timing, work, role)

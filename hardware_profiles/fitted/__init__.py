@@ -1,3 +1,3 @@
-"""What was fitted to measurements beside constants: intervals, their regimes, corrections, and
-narrower formats.
+"""What was fitted to measurements: constants of operations, intervals, their regimes, corrections,
+and constants of narrower formats.
 """

@@ -267,7 +267,7 @@ def _fitted(
     progress("fitting whole passes")
     passes = fit_passes(fitted, steps, dtype=dtype)
     kinds = {
-        passes.device.provenance[f"constants.{name}_launch_s"].kind
+        passes.device.provenance[f"constants.{name}.launch_s"].kind
         for name in ("gemm", "attention")
     }
     calibrated = kinds == {"measured"}

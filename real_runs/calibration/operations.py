@@ -8,7 +8,7 @@ size. Leaves out whole passes (`real_runs.calibration.passes`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from costmodel.calibration.measurements import Measurements, together
 from costmodel.calibration.parameters import GROUPS, Parameter
 from costmodel.calibration.timing import timed
 from costmodel.passes.ops import Array
+from hardware_profiles.fitted.constants import SPLIT_CONSTANTS
 from hardware_profiles.profile import Device, NumberProvenance
 
 # of a trace, the group of constants behind each, and the constants that are distinguished
@@ -90,23 +91,15 @@ def _verified(device: Device) -> Device:
     """
     if device.provenance["constants.residual_ratio.verify"].kind == "measured":
         return device
-    names = (
-        "launch_s",
-        "wave_s",
-        "combine_s",
-        "bandwidth_efficiency",
-        "compute_efficiency",
-        "tile_s",
-        "wave_ratio",
-    )
+    decoding = device.constants.attention
     return with_constants(
-        device, {f"verify_{name}": getattr(device.constants, f"attention_{name}") for name in names}
+        device, {f"verify.{name}": getattr(decoding, name) for name in SPLIT_CONSTANTS}
     )
 
 
 def _parameters(group: str, names: Sequence[str]) -> list[Parameter]:
     known: Mapping[str, Parameter] = {row.name: row for row in GROUPS[group]}
-    parameters = [known[f"{group}_{name}"] for name in names]
+    parameters = [known[f"{group}.{name}"] for name in names]
     return [_roomy(parameter) for parameter in parameters]
 
 
@@ -139,14 +132,17 @@ def _fitted(
     if len(rows) < least:
         return device, _score(rows, timed(device, rows, dtype=dtype)[0], fitted_rows=0)
     chosen = rows.select(aside)
-    fixed = {f"{group}_{name}": 0.0 for name in ("combine_s", "tile_s", "unit_s", "wave_ratio")}
+    left_out = ("combine_s", "tile_s", "unit_s", "wave_ratio")
+    fixed = {
+        f"{group}.{constant.name}": 0.0
+        for constant in fields(device.constants.of(group))
+        if constant.name in left_out
+    }
     if group == "attention":
-        fixed["attention_short_wave_s"] = 0.0
-    start = with_constants(
-        device, {name: value for name, value in fixed.items() if hasattr(device.constants, name)}
-    )
+        fixed["attention.short_wave_s"] = 0.0
     if group == "gemm":
-        start = with_constants(start, {"gemm_tile_ratio": 0.0})
+        fixed["gemm.tile_ratio"] = 0.0
+    start = with_constants(device, fixed)
     values, _ = search(
         start, parameters, chosen.seconds, lambda d: timed(_whole(d, group), chosen, dtype=dtype)[0]
     )
@@ -163,10 +159,10 @@ def _whole(device: Device, group: str) -> Device:
     c = device.constants
     if group == "gemm":
         return with_constants(
-            device, {"gemm_output_efficiency": min(c.gemm_bandwidth_efficiency, 2.0)}
+            device, {"gemm.output_efficiency": min(c.gemm.bandwidth_efficiency, 2.0)}
         )
     if group == "attention":
-        return with_constants(device, {"attention_short_wave_s": c.attention_wave_s})
+        return with_constants(device, {"attention.short_wave_s": c.attention.wave_s})
     return device
 
 
@@ -192,7 +188,7 @@ def _with_sources(device: Device, score: OperationScore, group: str) -> Device:
     origin = NumberProvenance(kind="measured", source=source)
     origins, residuals = dict(device.provenance), dict(device.constants.residual_ratio)
     for name in origins:
-        if name.startswith(f"constants.{group}_"):
+        if name.startswith(f"constants.{group}."):
             origins[name] = origin
     origins[f"constants.residual_ratio.{group}"] = origin
     residuals[group] = float(np.clip(score.p80_ratio, _LEAST_RATIO, _MOST_RATIO))

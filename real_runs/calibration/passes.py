@@ -27,10 +27,10 @@ from traces.storage.kernels import KernelRow
 PASS_FLOOR_ROWS = 8
 _LEAST_RATIO, _MOST_RATIO = 0.011, 0.95
 PARAMETERS = (
-    Parameter(name="elementwise_kernel_s", low=MICRO, high=50 * MICRO, start=4 * MICRO),
-    Parameter(name="elementwise_bandwidth_efficiency", low=0.01, high=1.9, start=0.3),
-    Parameter(name="sampler_launch_s", low=0.0, high=20_000 * MICRO, start=100 * MICRO),
-    Parameter(name="sampler_row_s", low=0.0, high=2_000 * MICRO, start=30 * MICRO),
+    Parameter(name="elementwise.kernel_s", low=MICRO, high=50 * MICRO, start=4 * MICRO),
+    Parameter(name="elementwise.bandwidth_efficiency", low=0.01, high=1.9, start=0.3),
+    Parameter(name="sampler.launch_s", low=0.0, high=20_000 * MICRO, start=100 * MICRO),
+    Parameter(name="sampler.row_s", low=0.0, high=2_000 * MICRO, start=30 * MICRO),
 )
 
 

@@ -87,7 +87,7 @@ class EnginePasses:
             self.products = with_eight_bit_products(alone, engine.kernels.products)
         self.graph_rows = engine.kernels.graph_rows
         self.eager_s = engine.host.eager_s(
-            deployment.architecture, deployment.device.constants.host_layer_s
+            deployment.architecture, deployment.device.constants.host.layer_s
         )
         self.host = engine.host
         self.overlapped = engine.scheduler is not None and engine.scheduler.overlapped_scheduling

@@ -130,9 +130,9 @@ GRAND_TETON = (
     "device.peak_flops_per_s.fp8=1.6e15",
 )
 FLASH_ATTENTION_3 = (
-    f"device.constants.context_compute_efficiency={540 / 800}",
-    "device.constants.context_tile_s=0",
-    "device.constants.context_unit_s=0",
+    f"device.constants.context.compute_efficiency={540 / 800}",
+    "device.constants.context.tile_s=0",
+    "device.constants.context.unit_s=0",
 )
 NARROW = ("gate_up", "down")
 

@@ -12,7 +12,9 @@ from hardware_profiles.errors import (
     InputError,
     RooftreeError,
     UnknownNameError,
+    joined,
     nearest_names,
+    separate,
 )
 
 
@@ -81,3 +83,9 @@ def test_a_known_name_is_its_own_nearest(known, data):
     name = data.draw(st.sampled_from(known))
     longer = [each for each in known if each.startswith(name)]
     assert name in nearest_names(name, known) or len(longer) > 5
+
+
+@given(st.lists(st.text(max_size=9), min_size=1, max_size=5))
+def test_errors_that_were_joined_are_taken_apart_again(messages):
+    errors = tuple(InputError(message, file="a.toml") for message in messages)
+    assert separate(joined(errors)) == errors

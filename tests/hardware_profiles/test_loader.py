@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from hardware_profiles import loader
 from hardware_profiles.errors import CollectedError, InputError, UnknownNameError
+from hardware_profiles.fitted.constants import CONSTANT_NAMES, OPERATIONS
 from hardware_profiles.loader import DATA, device_names, load_device, widened
-from hardware_profiles.profile import CONSTANT_NAMES, OPERATIONS
 from hardware_profiles.schema import ConstantsFile, eightieth_percentile
 from hardware_profiles.writer import _quoted, device_text, write_device
 
@@ -77,8 +77,8 @@ def test_what_is_written_reads_back(tmp_path, name):
     assert copy.bandwidth_bytes_per_s == pytest.approx(device.bandwidth_bytes_per_s, rel=1e-15)
     assert dict(copy.peak_flops_per_s) == pytest.approx(dict(device.peak_flops_per_s), rel=1e-15)
     for constant in CONSTANT_NAMES:
-        assert getattr(copy.constants, constant) == pytest.approx(
-            getattr(device.constants, constant), rel=1e-15
+        assert copy.constants.number(constant) == pytest.approx(
+            device.constants.number(constant), rel=1e-15
         )
     assert dict(copy.constants.residual_ratio) == pytest.approx(
         dict(device.constants.residual_ratio), rel=1e-15
@@ -121,14 +121,14 @@ def test_listing_opens_no_file(tmp_path, monkeypatch):
 def test_carried_over_constants_are_marked_and_widened():
     device, relative = load_device("h200-sxm"), load_device("h100-sxm")
     assert device.constants_from == "h100-sxm" and not device.calibrated
-    assert device.constants.moe_launch_s == relative.constants.moe_launch_s
+    assert device.constants.moe.launch_s == relative.constants.moe.launch_s
     assert device.constants.residual_ratio["moe"] == pytest.approx(
         1.5 * relative.constants.residual_ratio["moe"]
     )
-    assert device.provenance["constants.moe_launch_s"].kind == "assumed"
-    assert "carried over from h100-sxm" in device.provenance["constants.moe_launch_s"].source
-    assert device.provenance["constants.gemm_launch_s"].kind == "measured"
-    assert device.constants.gemm_launch_s == pytest.approx(4.3e-6)
+    assert device.provenance["constants.moe.launch_s"].kind == "assumed"
+    assert "carried over from h100-sxm" in device.provenance["constants.moe.launch_s"].source
+    assert device.provenance["constants.gemm.launch_s"].kind == "measured"
+    assert device.constants.gemm.launch_s == pytest.approx(4.3e-6)
 
 
 def test_a_relative_of_a_relative_widens_once():
@@ -136,8 +136,8 @@ def test_a_relative_of_a_relative_widens_once():
     assert l4.constants.residual_ratio["mla"] == pytest.approx(
         3 * h100.constants.residual_ratio["mla"]
     )
-    assert "carried over from h100-sxm" in l4.provenance["constants.mla_launch_s"].source
-    assert "carried over from rtx-pro-6000" in l4.provenance["constants.gemm_launch_s"].source
+    assert "carried over from h100-sxm" in l4.provenance["constants.mla.launch_s"].source
+    assert "carried over from rtx-pro-6000" in l4.provenance["constants.gemm.launch_s"].source
     forty, eighty = load_device("a100-sxm-40").constants, load_device("a100-sxm-80").constants
     widest = h100.constants.residual_ratio["elementwise"]
     assert forty.residual_ratio["gemm"] == pytest.approx(1.5 * eighty.residual_ratio["gemm"])
@@ -149,10 +149,10 @@ def test_a_relative_of_a_relative_widens_once():
 def test_tile_times_follow_the_peak_of_one_processor():
     l4, pro = load_device("l4"), load_device("rtx-pro-6000")
     share = [
-        each.peak("bf16") / each.processors * each.constants.unsplit_tile_s for each in (l4, pro)
+        each.peak("bf16") / each.processors * each.constants.unsplit.tile_s for each in (l4, pro)
     ]
     assert share[0] == pytest.approx(share[1])
-    assert l4.constants.gemm_launch_s == pro.constants.gemm_launch_s
+    assert l4.constants.gemm.launch_s == pro.constants.gemm.launch_s
 
 
 def test_without_a_shared_dtype_tile_times_are_kept(tmp_path):
@@ -162,7 +162,7 @@ def test_without_a_shared_dtype_tile_times_are_kept(tmp_path):
     path.write_text("\n".join(lines), encoding="utf-8")
     device, relative = load_device(path), load_device("h100-sxm")
     assert set(device.peak_flops_per_s) == {"fp8", "int8"}
-    assert device.constants.unsplit_tile_s == relative.constants.unsplit_tile_s
+    assert device.constants.unsplit.tile_s == relative.constants.unsplit.tile_s
 
 
 def test_a_device_without_a_price_is_written_without_one():
@@ -301,7 +301,7 @@ def test_a_missing_operation_needs_a_relative(tmp_path):
         "utf-8",
     )
     assert (
-        load_device(path).constants.host_layer_s == load_device("h100-sxm").constants.host_layer_s
+        load_device(path).constants.host.layer_s == load_device("h100-sxm").constants.host.layer_s
     )
 
 

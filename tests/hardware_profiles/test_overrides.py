@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError, UnknownNameError
+from hardware_profiles.fitted.constants import CONSTANT_NAMES
 from hardware_profiles.loader import load_device
 from hardware_profiles.overrides import overridden, override_keys
 from hardware_profiles.profile import Device
+from tests.every import every
 
 DEVICE = load_device("h100-sxm")
 KEYS = override_keys()
@@ -21,19 +23,12 @@ def flat(device):
     numbers = {each.name: getattr(device, each.name) for each in fields(Device)}
     numbers |= {f"peak_flops_per_s.{name}": each for name, each in device.peak_flops_per_s.items()}
     constants = device.constants
-    numbers |= {
-        f"constants.{each.name}": getattr(constants, each.name) for each in fields(constants)
-    }
+    numbers |= {f"constants.{name}": constants.number(name) for name in CONSTANT_NAMES}
+    numbers |= {"corrections": constants.corrections}
     numbers |= {
         f"constants.residual_ratio.{name}": each for name, each in constants.residual_ratio.items()
     }
-    tables = (
-        "constants",
-        "peak_flops_per_s",
-        "constants.residual_ratio",
-        "provenance",
-        "calibrated",
-    )
+    tables = ("constants", "peak_flops_per_s", "provenance", "calibrated")
     return {name: each for name, each in numbers.items() if name not in tables}
 
 
@@ -98,8 +93,8 @@ def test_wrong_numbers_are_refused_under_their_key(key, text):
         "host_link_bytes_per_s",
         "power_w",
         "peak_flops_per_s.bf16",
-        "constants.gemm_compute_efficiency",
-        "constants.gemm_norm",
+        "constants.gemm.compute_efficiency",
+        "constants.gemm.norm",
         "constants.residual_ratio.gemm",
     ],
 )
@@ -109,8 +104,8 @@ def test_zero_is_refused_where_something_is_divided_by_it(name):
 
 
 def test_zero_is_allowed_for_costs():
-    device = load_device("h100-sxm", ["device.constants.gemm_launch_s=0", "device.cache_bytes=0"])
-    assert device.constants.gemm_launch_s == 0 and device.cache_bytes == 0
+    device = load_device("h100-sxm", ["device.constants.gemm.launch_s=0", "device.cache_bytes=0"])
+    assert device.constants.gemm.launch_s == 0 and device.cache_bytes == 0
 
 
 def test_the_shipped_device_is_untouched_and_later_overrides_win():
@@ -139,7 +134,7 @@ def test_a_dtype_that_was_not_there_can_be_added():
         ("bandwidth_bytes_per_s=1e12", "device.bandwidth_bytes_per_s"),
         ("device.bandwidth=1e12", "device.bandwidth_bytes_per_s"),
         ("device.peak_flops_per_s.fp7=1e12", "device.peak_flops_per_s.fp"),
-        ("device.constants.gemm_launch_us=3", "device.constants.gemm_launch_s"),
+        ("device.constants.gemm_launch_us=3", "device.constants.gemm.launch_s"),
         ("device.name=5", "nearest: "),
         ("device.calibrated=1", "nearest: "),
         ("=5", "unknown key ''"),
@@ -151,6 +146,12 @@ def test_unknown_keys_offer_the_nearest(override, said):
     assert said in str(caught.value)
 
 
+@every("name", CONSTANT_NAMES)
+def test_earlier_names_of_constants_offer_today_s_first(name):
+    with pytest.raises(UnknownNameError, match=rf"nearest: device\.constants\.{name}\b"):
+        load_device("h100-sxm", [f"device.constants.{name.replace('.', '_')}=0.5"])
+
+
 def test_an_override_needs_a_number():
     with pytest.raises(InputError, match=r"device.<key>=<number>"):
         load_device("h100-sxm", ["device.power_w"])
@@ -159,7 +160,7 @@ def test_an_override_needs_a_number():
     with pytest.raises(InputError, match="must lie between"):
         load_device("h100-sxm", ["device.bandwidth_bytes_per_s=inf"])
     assert (
-        load_device("h100-sxm", ["device.constants.gemm_norm=inf"]).constants.gemm_norm == math.inf
+        load_device("h100-sxm", ["device.constants.gemm.norm=inf"]).constants.gemm.norm == math.inf
     )
 
 

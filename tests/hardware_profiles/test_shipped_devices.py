@@ -12,8 +12,9 @@ import pytest
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.passes.forward import pass_cost
+from hardware_profiles.fitted.constants import CONSTANT_NAMES, OPERATIONS
 from hardware_profiles.loader import DATA, device_names, load_device
-from hardware_profiles.profile import CONSTANT_NAMES, KINDS, OPERATIONS
+from hardware_profiles.profile import KINDS
 from hardware_profiles.units import GIB, GIGA, KIB, MIB
 from tests.every import every
 
@@ -158,7 +159,9 @@ def test_every_number_has_provenance(device):
         if getattr(device, name) is not None
     }
     for dtype, groups in device.formats.items():
-        wanted |= {f"formats.{dtype}.{name}" for group in groups.values() for name in group.values}
+        wanted |= {
+            f"formats.{dtype}.{name}" for name in CONSTANT_NAMES if name.partition(".")[0] in groups
+        }
         wanted |= {f"formats.{dtype}.residual_ratio.{operation}" for operation in groups}
     assert set(device.provenance) == wanted
     assert all(each.kind in KINDS and len(each.source) >= 10 for each in device.provenance.values())
@@ -234,21 +237,21 @@ def test_intervals_keep_a_positive_lower_end(device):
 def test_no_tile_beats_the_peak_of_its_processor(device):
     flops = 4 * 64 * 64 * 64 if device.kind == "cpu" else 4 * 64 * 64 * 128
     least_s = flops / (sixteen_bit(device) / device.processors)
-    assert device.constants.unsplit_tile_s > least_s
+    assert device.constants.unsplit.tile_s > least_s
 
 
 @of_every_device
 def test_launches_are_sensible(device):
     constants = device.constants
-    for name in ("gemm_launch_s", "attention_launch_s", "elementwise_kernel_s"):
-        assert 1e-6 <= getattr(constants, name) <= 5e-5
-    assert 1 <= constants.gemm_norm < math.inf
-    assert constants.elementwise_kernels_per_layer == 5
+    for name in ("gemm.launch_s", "attention.launch_s", "elementwise.kernel_s"):
+        assert 1e-6 <= constants.number(name) <= 5e-5
+    assert 1 <= constants.gemm.norm < math.inf
+    assert constants.elementwise.kernels_per_layer == 5
 
 
 @of_every_device
 def test_calibrated_means_that_gemm_and_attention_were_measured_here(device):
-    kinds = {device.provenance[f"constants.{name}_launch_s"].kind for name in ("gemm", "attention")}
+    kinds = {device.provenance[f"constants.{name}.launch_s"].kind for name in ("gemm", "attention")}
     assert device.calibrated == (kinds == {"measured"})
 
 
@@ -276,9 +279,9 @@ def test_the_generic_cpu_predicts_the_passes_it_was_derived_from():
     device = load_device("cpu-generic")
     constants, weights = device.constants, 134.5e6
     for tokens, measured_s in ((1, 0.031), (8, 0.039), (32, 0.068), (128, 0.203)):
-        bytes_s = 2 * weights / (device.bandwidth_bytes_per_s * constants.gemm_bandwidth_efficiency)
-        flops_s = 2 * weights * tokens / (device.peak("bf16") * constants.gemm_compute_efficiency)
-        predicted_s = 211 * constants.gemm_launch_s + bytes_s + flops_s
+        bytes_s = 2 * weights / (device.bandwidth_bytes_per_s * constants.gemm.bandwidth_efficiency)
+        flops_s = 2 * weights * tokens / (device.peak("bf16") * constants.gemm.compute_efficiency)
+        predicted_s = 211 * constants.gemm.launch_s + bytes_s + flops_s
         assert predicted_s == pytest.approx(measured_s, rel=0.15)
 
 
@@ -291,7 +294,7 @@ def test_every_kernel_operation_of_the_calibrated_devices_was_measured(name):
         if device.provenance[f"constants.residual_ratio.{each}"].kind == "measured"
     }
     assert {"gemm", "attention", "context", "mla", "moe", "allreduce", "trtllm", "nccl"} <= measured
-    source = device.provenance["constants.gemm_launch_s"].source
+    source = device.provenance["constants.gemm.launch_s"].source
     assert "fitted to" in source and "on the others median error" in source
 
 

@@ -108,6 +108,10 @@ _UNKNOWN_STEPS = (
 def falling(rates: Sequence[float], slack: float) -> tuple[float, ...]:
     """Rates by position that never rise.
 
+    Args:
+        rates: probability that the first d draft tokens are all accepted, d = 1..K.
+        slack: by which they may rise or exceed 1.
+
     Raises:
         InputError: they rise, or leave [0, 1], by more than the slack, or are too many.
     """
@@ -174,6 +178,7 @@ def with_draft_length(trace: AcceptanceTrace, draft_tokens: int) -> AcceptanceTr
         raise InputError(
             f"the source says {levels}", file=trace.file, key="draft_tokens", value=draft_tokens
         )
+    # rounded up: the last draft of a request may be shorter
     drafts = summary.drafts or -(-summary.draft_tokens // draft_tokens)
     note = f"The draft length of {draft_tokens} was named by hand."
     if not summary.drafts and summary.draft_tokens:

@@ -33,14 +33,18 @@ def read_text(path: str | Path) -> str:
         size = os.fstat(stream.fileno()).st_size
         if size > MAX_TEXT_BYTES:
             raise InputError(f"must be at most {MAX_TEXT_BYTES} bytes", file=path, value=size)
-        content = stream.read(
-            size
-        )  # a log may grow meanwhile; a larger number would reserve as much memory
+        # a log may grow meanwhile; a larger number would reserve as much memory
+        content = stream.read(size)
     return content.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
 
 
 def parse_json(text: str, file: str, key: str | None = None) -> Any:
     """A JSON value.
+
+    Args:
+        text: of the file, or of a line.
+        file: name for messages.
+        key: key for messages; None: the whole file.
 
     Raises:
         InputError: no JSON, or nested too deeply.
@@ -54,6 +58,10 @@ def parse_json(text: str, file: str, key: str | None = None) -> Any:
 
 def json_lines(text: str, file: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The object of every line that is not blank, with the name of the line.
+
+    Args:
+        text: of the file.
+        file: name for messages.
 
     Raises:
         InputError: a line that is too long or no JSON object.
@@ -72,6 +80,11 @@ def json_lines(text: str, file: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def expect_object(value: object, file: str, key: str) -> Mapping[str, Any]:
     """The value, if it is a JSON object.
 
+    Args:
+        value: what stands in the file.
+        file: name for messages.
+        key: key for messages.
+
     Raises:
         InputError: it is something else.
     """
@@ -82,6 +95,11 @@ def expect_object(value: object, file: str, key: str) -> Mapping[str, Any]:
 
 def expect_list(value: object, file: str, key: str) -> Sequence[Any]:
     """The value, if it is a JSON list.
+
+    Args:
+        value: what stands in the file.
+        file: name for messages.
+        key: key for messages.
 
     Raises:
         InputError: it is something else.
@@ -94,6 +112,11 @@ def expect_list(value: object, file: str, key: str) -> Sequence[Any]:
 def expect_whole(value: object, file: str, key: str) -> int:
     """The value, if it is a whole number in 0..2^31-1.
 
+    Args:
+        value: what stands in the file.
+        file: name for messages.
+        key: key for messages.
+
     Raises:
         InputError: it is something else.
     """
@@ -104,6 +127,11 @@ def expect_whole(value: object, file: str, key: str) -> int:
 
 def expect_name(value: object, file: str, key: str) -> str:
     """The value as a name: text, or a whole number written out.
+
+    Args:
+        value: what stands in the file.
+        file: name for messages.
+        key: key for messages.
 
     Raises:
         InputError: it is something else.

@@ -55,12 +55,12 @@ READERS = {
 }
 REQUEST_READERS = {
     "aiperf-requests": f"{_HERE}.benchmarks.load_generators",
-    "azure": f"{_HERE}.requests.azure",
-    "burstgpt": f"{_HERE}.requests.burstgpt",
+    "azure": f"{_HERE}.requests.tables",
+    "burstgpt": f"{_HERE}.requests.tables",
     "genai-perf-requests": f"{_HERE}.benchmarks.load_generators",
     "guidellm-requests": f"{_HERE}.benchmarks.load_generators",
-    "lengths": f"{_HERE}.requests.lengths",
-    "mooncake": f"{_HERE}.requests.mooncake",
+    "lengths": f"{_HERE}.requests.tables",
+    "mooncake": f"{_HERE}.requests.tables",
     "sharegpt": f"{_HERE}.requests.sharegpt",
     "vllm-requests": f"{_HERE}.requests.vllm_requests",
 }
@@ -141,8 +141,8 @@ def possible(path: str | Path) -> tuple[str, ...]:
     sample = sample_of(path)
     if claiming := claims(sample, {name: format_named(name) for name in READERS}):
         return tuple(claiming)
-    if what := known_otherwise(sample):
-        raise InputError(what, file=path)
+    if description := known_otherwise(sample):
+        raise InputError(description, file=path)
     if claiming := claims(sample, {name: format_named(name) for name in REQUEST_READERS}):
         rule = (
             f"holds requests ({' or '.join(claiming)}) and no acceptance: `rooftree simulate"
@@ -189,6 +189,7 @@ def read_requests_any(path: str | Path, format: str | None = None) -> RequestTra
         return import_requests(format, path)
     sample = sample_of(path)
     if sample.columns and not sample.text:
+        # pyarrow is loaded for Parquet alone
         from traces.storage.acceptance_file import read_requests
         from traces.storage.parquet_files import opened_parquet
 
@@ -227,6 +228,7 @@ def import_trace(
     listed = [paths] if isinstance(paths, str | Path) else list(paths)
     read = (detect(listed[-1], format, READERS) if listed else format_named(format)).read
     taken = inspect.signature(read).parameters
+    # a reader takes its files by position and its options by keyword
     files = [name for name, item in taken.items() if item.kind is item.POSITIONAL_OR_KEYWORD]
     if not 1 <= len(listed) <= len(files):
         raise InputError(f"{format} takes 1 to {len(files)} files", key="paths", value=len(listed))
@@ -267,6 +269,7 @@ def read_trace_any(
     """
     ending = Path(path).suffix.lower()
     if format is None and ending == ".parquet":
+        # pyarrow is loaded for Parquet alone
         from traces.storage.acceptance_file import read_acceptance
 
         trace = read_acceptance(path)

@@ -102,6 +102,12 @@ def samples(text: str) -> tuple[Series, dict[str, str]]:
 def gained(end: Series, start: Series, file: str, before: str | Path) -> Series:
     """What every counter gained since an earlier scrape (an empty one: since the engine started).
 
+    Args:
+        end: samples of the later scrape.
+        start: samples of the earlier one; empty: since the engine started.
+        file: of the later scrape, for messages.
+        before: file of the earlier one, for messages.
+
     Raises:
         InputError: one fell or vanished.
     """
@@ -121,6 +127,11 @@ def gained(end: Series, start: Series, file: str, before: str | Path) -> Series:
 def summed(series: Series, name: str, file: str) -> int:
     """A counter over all of its labels; 0 where it is absent.
 
+    Args:
+        series: samples.
+        name: of the counter.
+        file: name for messages.
+
     Raises:
         InputError: no whole number.
     """
@@ -130,6 +141,12 @@ def summed(series: Series, name: str, file: str) -> int:
 def by_position(series: Series, name: str, file: str, label: str = "position") -> list[int]:
     """A counter by position, from the first; empty where it is absent. Positions count from 0, or
     all from 1.
+
+    Args:
+        series: samples.
+        name: of the counter.
+        file: name for messages.
+        label: that holds the position.
 
     Raises:
         InputError: a position out of range.
@@ -155,6 +172,7 @@ def _number(text: str, file: str, key: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
+    # counters are doubles, which hold whole numbers exactly up to here
     if not 0 <= value < 2**53:
         raise InputError("must be a number >= 0", file=file, key=key, value=text)
     return value

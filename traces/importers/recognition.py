@@ -85,6 +85,7 @@ def sample_of(path: str | Path) -> Sample:
     with open_regular(path) as stream:
         beginning = stream.read(len(_PARQUET))
     if beginning == _PARQUET:
+        # pyarrow is loaded for Parquet alone
         from traces.storage.parquet_files import opened_parquet
 
         with opened_parquet(path) as parquet:
@@ -100,6 +101,7 @@ def sample_of(path: str | Path) -> Sample:
 
 def _json_of(text: str) -> tuple[Any, Mapping[str, Any]]:
     """The document, and its first object; for JSON lines no document and the first line's."""
+    # JSON lines are told by a first line that is an object of its own with more behind it
     line, _, rest = text.strip().partition("\n")
     value = _parsed(line) if len(line) <= MAX_LINE_CHARACTERS else None
     if isinstance(value, dict) and rest.strip():
@@ -138,6 +140,10 @@ def claims(sample: Sample, formats: Mapping[str, Format]) -> list[str]:
 def claimed_by(sample: Sample, formats: Mapping[str, Format]) -> Format:
     """The one format that claims a sample.
 
+    Args:
+        sample: of the file.
+        formats: that come into question, by name.
+
     Raises:
         InputError: none does, or several do.
     """
@@ -151,11 +157,16 @@ def claimed_by(sample: Sample, formats: Mapping[str, Format]) -> Format:
 
 
 def unclaimed(sample: Sample, formats: Mapping[str, Format]) -> str:
-    """Why a file that no format claims cannot be imported: what it is, where that is known."""
+    """Why a file that no format claims cannot be imported: what it is, where that is known.
+
+    Args:
+        sample: of the file.
+        formats: that came into question, by name.
+    """
     if sample.ending == ".json" and sample.document is None and not sample.first:
         return "must be JSON"
-    if what := known_otherwise(sample):
-        return what
+    if description := known_otherwise(sample):
+        return description
     return (
         f"shows nothing of any format; if it is in one, name it with --format: {', '.join(formats)}"
     )
@@ -165,7 +176,7 @@ def known_otherwise(sample: Sample) -> str:
     """What a sample is that holds neither acceptance nor requests; empty where that is not
     known.
     """
-    return next((what for what, shows in _NOT_IMPORTED if shows(sample)), "")
+    return next((description for description, shows in _NOT_IMPORTED if shows(sample)), "")
 
 
 def _adjacency(sample: Sample) -> bool:

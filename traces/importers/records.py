@@ -73,33 +73,39 @@ def is_record(value: object) -> bool:
 def record_of(value: Mapping[str, Any], file: str, name: str) -> Record:
     """A record.
 
+    Args:
+        value: the record as an engine wrote it.
+        file: name for messages.
+        name: of the request.
+
     Raises:
         InputError: a count of another kind, or no count at all.
     """
-    numbers = {what: _count(value, keys, file, name) for what, keys in _KEYS.items()}
+    numbers = {quantity: _count(value, keys, file, name) for quantity, keys in _KEYS.items()}
     histogram = next((value[key] for key in _HISTOGRAMS if value.get(key)), None)
-    made = value.get("per_step_accepted")
+    accepted_by_step = value.get("per_step_accepted")
     drafted = value.get("per_step_drafted")
     per_step = None
-    if made is not None:
+    if accepted_by_step is not None:
         per_step = (
             [
                 expect_whole(count, file, f"{name}.per_step_accepted")
-                for count in expect_list(made, file, name)
+                for count in expect_list(accepted_by_step, file, name)
             ],
             None if drafted is None else expect_list(drafted, file, f"{name}.per_step_drafted"),
         )
     counts = None if histogram is None else _histogram(histogram, file, name)
     steps, accepted = numbers["steps"], numbers["accepted"]
     if counts is not None and not steps:
+        # every step stands in the histogram once, at its accepted tokens
         steps, accepted = int(counts.sum()), int(counts @ np.arange(counts.size))
     if (
         "spec_verify_ct" in value
         and not any(key in value for key in _KEYS["accepted"])
         and counts is None
     ):
-        made_tokens = _count(value, ("completion_tokens", "spec_completion_tokens"), file, name)
-        accepted = max(0, made_tokens - steps)
+        output_tokens = _count(value, ("completion_tokens", "spec_completion_tokens"), file, name)
+        accepted = max(0, output_tokens - steps)
     return Record(
         name=name,
         steps=steps,
@@ -229,6 +235,7 @@ def _rates(histograms: Sequence[NDArray[np.int64]], longest: int) -> list[float]
     )
     for histogram in histograms:
         total[: histogram.size] += histogram
+    # steps that accepted d tokens or more accepted the first d
     reached = np.cumsum(total[::-1])[::-1]
     return [] if not reached[0] else (reached[1:] / reached[0]).tolist()
 

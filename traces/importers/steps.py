@@ -67,17 +67,17 @@ def stepped(requests: Sequence[Steps], file: str, provenance: Provenance) -> Acc
     if drafted is not None and any(a.size != b.size for a, b in zip(lengths, drafted, strict=True)):
         raise InputError("must list as many drafted lengths as steps", file=file, key="drafted")
     if drafted is not None:
-        drafted = [wide[made > 0] for wide, made in zip(drafted, lengths, strict=True)]
-    idle = sum(int((made == 0).sum()) for made in lengths)
-    lengths = [made[made > 0] for made in lengths]
+        drafted = [drafts[tokens > 0] for drafts, tokens in zip(drafted, lengths, strict=True)]
+    idle = sum(int((tokens == 0).sum()) for tokens in lengths)
+    lengths = [tokens[tokens > 0] for tokens in lengths]
     steps = np.concatenate(lengths) if lengths else np.zeros(0, np.int64)
     if not steps.size:
         raise InputError("must hold at least one step that emitted a token", file=file)
-    wide = None if drafted is None else np.concatenate(drafted)
+    drafts = None if drafted is None else np.concatenate(drafted)
     notes = [_LOWER_BOUND, provenance.notes]
     if idle:
         notes.append(f"{idle} steps that emitted nothing were left out.")
-    if wide is None and int(steps.max()) == 1:
+    if drafts is None and int(steps.max()) == 1:
         notes.append("No step accepted a draft token: plain decoding.")
     with naming(file):
         return AcceptanceTrace(
@@ -86,7 +86,7 @@ def stepped(requests: Sequence[Steps], file: str, provenance: Provenance) -> Acc
                 notes=" ".join(note for note in notes if note),
                 extra={
                     **provenance.extra,
-                    "longest_draft_tokens": int((steps - 1 if wide is None else wide).max()),
+                    "longest_draft_tokens": int((steps - 1 if drafts is None else drafts).max()),
                 },
             ),
             request_ids=tuple(request.request for request in requests),
@@ -94,12 +94,14 @@ def stepped(requests: Sequence[Steps], file: str, provenance: Provenance) -> Acc
             prompt_tokens=np.asarray(
                 [request.prompt_tokens for request in requests], dtype=np.int32
             ),
-            offsets=np.cumsum([0, *(int(made.sum()) for made in lengths)], dtype=np.int64),
+            offsets=np.cumsum([0, *(int(tokens.sum()) for tokens in lengths)], dtype=np.int64),
             emitted=_left(steps, steps),
             drafted=(
-                None if wide is None else np.maximum(_left(wide, steps), _left(steps, steps) - 1)
+                None
+                if drafts is None
+                else np.maximum(_left(drafts, steps), _left(steps, steps) - 1)
             ),
-            summary=_summary(steps, wide),
+            summary=_summary(steps, drafts),
             file=file,
         )
 

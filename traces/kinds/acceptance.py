@@ -173,6 +173,7 @@ class AcceptanceTrace:
             raise InputError(
                 f"must lie in 1..{MAX_RANK_WIDTH}", key="rank_width", value=self.rank_width
             )
+        # -1 and ranks up to width - 1 fit into a byte up to this width
         dtype = np.int8 if self.rank_width <= 127 else np.int16
         shape = (self.positions,) if self.depth_invariant else (self.positions, None)
         rank = checked_integers(
@@ -209,6 +210,8 @@ class AcceptanceTrace:
         if self.emitted is None or self.expansions.positions != self.positions:
             rule = f"must have one tree per output position ({self.positions})"
             raise InputError(rule, key="expansions", value=self.expansions.positions)
+        # a node on level d at position i stands for position i + d - 1, which must lie in the same
+        # text
         left = np.repeat(self.offsets[1:], self.output_tokens) - np.arange(self.positions)
         true = self.expansions.on_path
         if np.any(self.expansions.levels()[true] > np.repeat(left, self.expansions.sizes)[true]):
@@ -282,6 +285,7 @@ class AcceptanceTrace:
             raise InputError(f"request indices must lie in 0..{self.requests - 1}", key="requests")
         lengths = self.output_tokens[chosen]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        # row i of the selection is row i + shift of its request in the recording
         shift = np.repeat(self.offsets[chosen] - offsets[:-1], lengths)
         rows = np.arange(offsets[-1]) + shift
         by_position = ("emitted", "drafted", "rank", *_PROBABILITIES)

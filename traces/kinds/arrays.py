@@ -72,6 +72,7 @@ def checked_floats(
     if array.dtype.kind not in "iuf" and array.size:
         raise InputError("must be numbers", key=name, value=str(array.dtype))
     array = array.astype(np.result_type(dtype, np.float32), copy=False)
+    # a sum of rounded probabilities may exceed 1 by what half precision rounds
     good = (array >= 0) & (array <= highest * (1 + 1e-3)) & np.isfinite(array)
     if not np.all(good):
         wrong = float(array[~good].flat[0])
@@ -116,6 +117,7 @@ def leading_hits(rank: IntArray, offsets: NDArray[np.int64]) -> NDArray[np.int64
     position = np.arange(n)
     left = np.repeat(offsets[1:], np.diff(offsets)) - position
     if rank.ndim == 1:
+        # the next position at or behind each one whose rank is not 0; n where none is
         miss = np.append(np.flatnonzero(rank), n)
         run = miss[np.searchsorted(miss, position)] - position
     else:
@@ -137,6 +139,13 @@ def consistent_ranks(
     The lengths may stop short at the longest length recorded, at `drafted` or at the end of the
     text, and may go on where the ranks end.
 
+    Args:
+        rank: int8[n] or int8[n, levels], rank of the true token among the candidates, -1 where it
+            is none.
+        offsets: int64[r + 1], where every request begins.
+        emitted: int16[n], tokens that a step emits where it starts.
+        drafted: int16[n], draft tokens of such a step; None: not recorded.
+
     Raises:
         InputError: the first position at which the two disagree.
     """
@@ -145,12 +154,13 @@ def consistent_ranks(
     run = leading_hits(rank, offsets)
     left = np.repeat(offsets[1:], np.diff(offsets)) - np.arange(emitted.size)
     reach = left if rank.ndim == 1 else np.minimum(left, rank.shape[1])
-    known_end = run < reach
+    run_has_ended = run < reach
     limit = np.full(emitted.size, int(emitted.max()) - 1)
     if drafted is not None:
         limit = np.minimum(limit, drafted)
     expected = np.minimum(run, limit) + 1
-    wrong = np.where(known_end, emitted != expected, emitted < np.minimum(expected, left))
+    # where the ranks end before the run does, a step may emit more than they show
+    wrong = np.where(run_has_ended, emitted != expected, emitted < np.minimum(expected, left))
     if wrong.any():
         at = int(np.flatnonzero(wrong)[0])
         raise InputError(

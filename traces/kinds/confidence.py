@@ -45,17 +45,23 @@ _LARGEST_HALF = float(np.finfo(np.float16).max)
 def check_sizes(*, runs: int = 0, passes: int = 0, cells: int = 0, canvas_tokens: int = 1) -> None:
     """Insist that a trace's sizes lie within what is held in memory, whatever says them.
 
+    Args:
+        runs: of prompts under policies.
+        passes: of all runs.
+        cells: recorded positions of all passes.
+        canvas_tokens: positions of a canvas.
+
     Raises:
         InputError: more cells, passes, or canvas positions of all runs or of all passes.
     """
-    for key, count, most, what in (
+    for key, count, most, counted in (
         ("runs", runs * canvas_tokens, MOST_RUN_POSITIONS, "canvas positions of runs"),
         ("forward", passes, MOST_PASSES, "passes"),
         ("forward", passes * canvas_tokens, MOST_STEP_POSITIONS, "canvas positions of passes"),
         ("top_ids", cells, MOST_CELLS, "cells"),
     ):
         if not 0 <= count <= most:
-            raise InputError(f"must hold at most {most} {what}", key=key, value=count)
+            raise InputError(f"must hold at most {most} {counted}", key=key, value=count)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -190,6 +196,7 @@ class ConfidenceTrace:
                 raise InputError(f"must go from 0 to {total} and never decrease", key=key)
         self._integers("final_ids", np.int32, (r, self.canvas_tokens), highest=highest)
         self._integers("committed_at", np.int32, (r, self.canvas_tokens))
+        # a position that no pass committed has the number of passes and keeps its mask
         open_end = self.committed_at >= self.steps[:, None]
         if np.any(self.committed_at > self.steps[:, None]) or np.any(
             (self.final_ids == self.mask_id) != open_end
@@ -245,20 +252,22 @@ class ConfidenceTrace:
         tokens.
         """
         run, step, position = self.cells()
-        here = np.flatnonzero(self.committed_at[run, position] == step - self.step_offsets[run])
-        inside = (position[here] >= self.block_start[step[here]]) & (
-            position[here] < self.block_end[step[here]]
+        commits = np.flatnonzero(self.committed_at[run, position] == step - self.step_offsets[run])
+        inside = (position[commits] >= self.block_start[step[commits]]) & (
+            position[commits] < self.block_end[step[commits]]
         )
+        # the rule of gaps commits anywhere on the canvas
         everywhere = np.array([policy.commit == "gap" for policy in self.policies])[
-            self.policy_of_run[run[here]]
+            self.policy_of_run[run[commits]]
         ]
         if np.any(~inside & ~everywhere):
             raise InputError(
                 "must lie in the block of the pass that committed it", key="committed_at"
             )
-        if here.size != int((self.committed_at < self.steps[:, None]).sum()):
+        # cells are the positions that a pass computed: a commit that is no cell was never computed
+        if commits.size != int((self.committed_at < self.steps[:, None]).sum()):
             raise InputError("must be a pass that computed the position", key="committed_at")
-        if np.any(self.final_ids[run[here], position[here]] != self.top_ids[here]):
+        if np.any(self.final_ids[run[commits], position[commits]] != self.top_ids[commits]):
             raise InputError(
                 "must be the likeliest tokens of the passes that committed them", key="final_ids"
             )
@@ -311,6 +320,7 @@ class ConfidenceTrace:
         at = np.arange(self.canvas_tokens)
         index = np.arange(len(self.forward))[steps]
         run = np.searchsorted(self.step_offsets, index, side="right") - 1
+        # committed by this pass or a later one: masked when the pass began
         unfinished = self.committed_at[run] >= (index - self.step_offsets[run])[:, None]
         cells: NDArray[np.bool_] = unfinished & (at >= start) & (at < end)
         return cells
@@ -337,6 +347,10 @@ class ConfidenceTrace:
 
     def require(self, names: Sequence[str], question: str) -> None:
         """Insist on optional fields of cells.
+
+        Args:
+            names: of the fields.
+            question: what needs them, for the message.
 
         Raises:
             InputError: one that was not recorded.

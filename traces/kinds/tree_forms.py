@@ -164,9 +164,12 @@ def _run(
         memo[argument] = stack[-1]
     elif name in ("BINGET", "LONG_BINGET"):
         stack.append(memo[argument])
+    # what a tensor is made of is pushed as None and never called
     elif name == "GLOBAL" and argument in _TENSORS:
         stack.append(None)
     elif name in ("BINPERSID", "REDUCE"):
+        # BINPERSID takes a storage off the stack, REDUCE a function and its arguments: nothing is
+        # loaded or called, None stands in
         stack[-1 if name == "BINPERSID" else -2 :] = [None]
     elif name in ("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"):
         start = marks.pop() if name == "TUPLE" else len(stack) - int(name[-1])

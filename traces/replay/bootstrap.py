@@ -188,6 +188,10 @@ def bootstrap_tokens_per_step(
 def drawn_tokens_per_step(replay: Replayed, draws: RequestDraws) -> Floats:
     """Pooled tokens per step in every draw, float64[draws], within what a step can emit.
 
+    Args:
+        replay: tokens and steps by request.
+        draws: of requests, with replacement.
+
     Raises:
         InputError: draws of another number of requests, or nothing has a step.
     """

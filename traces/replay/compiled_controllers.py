@@ -32,6 +32,18 @@ def walk_ema(
 
     A request drafts one token more than it recently had accepted, on average; it begins with
     `most`.
+
+    Args:
+        emitted: int16[n], tokens that a step emits where it starts, bonus included.
+        drafted: int16[n], draft tokens that the drafter has there.
+        offsets: int64[r + 1], where every request begins; the last is n.
+        first: position at which the first step of a request starts.
+        most: most draft tokens K, >= 1, and those of a request's first step.
+        least: draft tokens in any case.
+        weight: of the latest step in the average, in (0, 1].
+
+    Returns:
+        int64[n].
     """
     lengths = np.full(emitted.size, -1, dtype=np.int64)
     for r in range(offsets.size - 1):

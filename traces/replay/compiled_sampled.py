@@ -20,6 +20,16 @@ Floats = NDArray[np.float64]
 def accepted_of_distinct(draft: Floats, target: Floats, true_rank: Counts, siblings: int) -> Floats:
     """Walk all ordered draws that are rejected one after the other; a level of the walk is one
     draw.
+
+    Args:
+        draft: float64[n, w], the drafter's probability of its w likeliest tokens.
+        target: float64[n, w], the target's probability of the same tokens.
+        true_rank: int64[n], rank of the text's token among them, -1 where it is none of them.
+        siblings: draws k per position, none of them twice.
+
+    Returns:
+        float64[n, k], the probability that the text's token came from the k-th draw, given the
+        text.
     """
     positions, width = draft.shape
     accepted = np.zeros((positions, siblings))
@@ -87,6 +97,16 @@ def accepted_of_independent(
 ) -> Floats:
     """Rounds against one unchanged draft distribution: what a round leaves over does not depend on
     what fell.
+
+    Args:
+        draft: float64[n, w], the drafter's probability of its w likeliest tokens.
+        target: float64[n, w], the target's probability of the same tokens.
+        true_rank: int64[n], rank of the text's token among them, -1 where it is none of them.
+        siblings: draws k per position, which may repeat.
+
+    Returns:
+        float64[n, k], the probability that the text's token came from the k-th draw, given the
+        text.
     """
     positions, width = draft.shape
     accepted = np.zeros((positions, siblings))
@@ -122,6 +142,15 @@ def accepted_of_independent(
 def chain_survival(ratio: Floats, offsets: Counts, length: int, whole: bool) -> Floats:
     """Probability that more than d tokens of a chain are accepted, token by token or (`whole`) as a
     block.
+
+    Args:
+        ratio: float64[n], drafter's over target's probability of the text's token.
+        offsets: int64[r + 1], where every request begins; the last is n.
+        length: draft tokens K of the chain.
+        whole: whether the chain is verified as a block.
+
+    Returns:
+        float64[n, K] for a step that starts at each position.
     """
     survival = np.zeros((ratio.size, length))
     for r in range(offsets.size - 1):
@@ -152,6 +181,17 @@ def paths_survival(
     The chains are ordered by the order of their first token, then of their second, and so on, and
     the last one is chosen: what lies `below` a prefix and the prefix itself are an interval of the
     distribution function.
+
+    Args:
+        draft: float64[n], the drafter's probability of the text's token.
+        below: float64[n], the drafter's probability of all tokens before it in their order.
+        target: float64[n], the target's probability of the text's token.
+        offsets: int64[r + 1], where every request begins; the last is n.
+        length: draft tokens K of a chain.
+        paths: number of chains.
+
+    Returns:
+        float64[n, K] for a step that starts at each position.
     """
     survival = np.zeros((draft.size, length))
     for r in range(offsets.size - 1):
@@ -178,6 +218,17 @@ def tree_survival(
 ) -> Floats:
     """Probability that a step gets past every level of a tree whose r-th sibling is accepted with
     `accepted[:, r]`.
+
+    Args:
+        accepted: float64[n, siblings], the probability that the text's token came from the k-th
+            sibling.
+        offsets: int64[r + 1], where every request begins; the last is n.
+        parents: int64[nodes], parent of every node, the root's -1 first.
+        ranks: int64[nodes], which sibling a node is, from 0.
+        depth: draft levels D.
+
+    Returns:
+        float64[n, D] for a step that starts at each position.
     """
     nodes = parents.size
     level = np.zeros(nodes, dtype=np.int64)
@@ -202,7 +253,17 @@ def tree_survival(
 
 @cached_njit(__file__, nogil=True)
 def expected_steps(survival: Floats, offsets: Counts, first: int) -> Floats:
-    """Steps of every request."""
+    """Steps of every request.
+
+    Args:
+        survival: float64[n, D], the probability that a step from each position accepts more than d
+            tokens.
+        offsets: int64[r + 1], where every request begins; the last is n.
+        first: position at which the first step of a request starts.
+
+    Returns:
+        float64[r].
+    """
     starting = start_probabilities(survival, offsets, first)
     steps = np.zeros(offsets.size - 1)
     for r in range(offsets.size - 1):
@@ -213,7 +274,17 @@ def expected_steps(survival: Floats, offsets: Counts, first: int) -> Floats:
 
 @cached_njit(__file__, nogil=True)
 def start_probabilities(survival: Floats, offsets: Counts, first: int) -> Floats:
-    """Push the probability that a step starts at a position on to where the next one starts."""
+    """Push the probability that a step starts at a position on to where the next one starts.
+
+    Args:
+        survival: float64[n, D], the probability that a step from each position accepts more than d
+            tokens.
+        offsets: int64[r + 1], where every request begins; the last is n.
+        first: position at which the first step of a request starts.
+
+    Returns:
+        float64[n].
+    """
     depth = survival.shape[1]
     starts = np.zeros(survival.shape[0])
     for r in range(offsets.size - 1):
@@ -221,19 +292,19 @@ def start_probabilities(survival: Floats, offsets: Counts, first: int) -> Floats
         if offsets[r] + first < end:
             starts[offsets[r] + first] = 1.0
         for i in range(offsets[r] + first, end):
-            here, before = starts[i], 1.0
-            if here == 0:
+            probability, before = starts[i], 1.0
+            if probability == 0:
                 continue
             # exactly d accepted: the next step starts behind them and the target's own token
             for d in range(depth):
                 stays = survival[i, d]
                 if i + d + 1 < end:
-                    starts[i + d + 1] += here * max(before - stays, 0.0)
+                    starts[i + d + 1] += probability * max(before - stays, 0.0)
                 before = stays
                 if stays == 0:
                     break
             if before > 0 and i + depth + 1 < end:
-                starts[i + depth + 1] += here * before
+                starts[i + depth + 1] += probability * before
     return starts
 
 
@@ -243,6 +314,15 @@ def deepest_accepted(
 ) -> NDArray[np.int16]:
     """Tokens emitted by a step that accepts the longest path of candidates that all stay, one more
     included.
+
+    Args:
+        stays: bool[n, w], whether the verifier lets the w-th candidate stay.
+        offsets: int64[r + 1], where every request begins; the last is n.
+        parents: int64[nodes], parent of every node, the root's -1 first.
+        ranks: int64[nodes], which candidate a node is, from 0.
+
+    Returns:
+        int16[n] for a step that starts at each position.
     """
     nodes = parents.size
     level = np.zeros(nodes, dtype=np.int64)

@@ -34,6 +34,20 @@ def pick(
     """What a policy picks at every position: see `PickedTrees`; a `beam` or `least_gain` of 0 sets
     no limit.
 
+    Args:
+        offsets: int64[n + 1], where the expansions of every position begin.
+        parents: int16[m], parent of every expansion within its position, -1 below the root.
+        rank: int8[m], which candidate of its parent it is, from 0.
+        conditional: float64[m], the drafter's probability given its parent.
+        on_path: bool[m], whether it is the text's token behind its parent's.
+        recorded: most expansions that were recorded per position.
+        nodes: draft tokens of a tree.
+        depth: draft levels D.
+        width: children of a node.
+        least: probability of a path below which it is not expanded.
+        beam: nodes of a level that are expanded.
+        least_gain: tokens that a further level must promise.
+
     Returns:
         emitted [n], nodes [n], levels [n], passes [n], rows [n, depth], exact [n].
     """
@@ -49,11 +63,10 @@ def pick(
         value, level, floor = _path_values(parents[tree], conditional[tree])
         order = np.argsort(-value, kind="mergesort")
         allowed = (rank[tree] < width) & (value >= least)
-        cut = (
-            value.size >= recorded and floor >= least
-        )  # nodes that were not recorded may belong to the tree
+        # nodes that were not recorded may belong to the tree
+        cut = value.size >= recorded and floor >= least
         hidden = floor if cut else -1.0
-        seen, passes[i], exact[i] = _read(
+        proposed, passes[i], exact[i] = _read(
             parents[tree],
             value,
             level,
@@ -67,7 +80,7 @@ def pick(
             rows[i],
         )
         for j in order:
-            if seen[j] and picked[i] < nodes:
+            if proposed[j] and picked[i] < nodes:
                 picked[i] += 1
                 emitted[i] += on_path[tree][j]
                 levels[i] = max(levels[i], level[j])
@@ -113,7 +126,7 @@ def _read(
         Nodes found [size], passes, and whether the recording tells where drafting stops for lack of
         gain.
     """
-    seen = np.zeros(value.size, dtype=np.bool_)
+    proposed = np.zeros(value.size, dtype=np.bool_)
     grows = np.zeros(value.size, dtype=np.bool_)
     sure, passes, reads, shallower = True, 0, 1, 0
     sum_before, unknown_before = 0.0, 0
@@ -121,8 +134,10 @@ def _read(
         rows[passes] = reads
         passes += 1
         for j in order:
-            seen[j] |= allowed[j] and level[j] == passes and (parents[j] < 0 or grows[parents[j]])
-        total, count, here = _grow(value, level, order, seen, grows, nodes, beam, passes)
+            proposed[j] |= (
+                allowed[j] and level[j] == passes and (parents[j] < 0 or grows[parents[j]])
+            )
+        total, count, on_level = _grow(value, level, order, proposed, grows, nodes, beam, passes)
         unknown = min(nodes - count, reads * width) if hidden >= 0.0 else 0
         if least_gain > 0.0 and passes > 1:
             gain = total - sum_before
@@ -136,9 +151,9 @@ def _read(
         elif beam == 0 and unknown > 0:
             reads = min(nodes - min(shallower, nodes), reads * width)
         else:
-            reads = here
-        shallower = seen.sum()
-    return seen, passes, sure
+            reads = on_level
+        shallower = proposed.sum()
+    return proposed, passes, sure
 
 
 @cached_njit(__file__, nogil=True)
@@ -146,7 +161,7 @@ def _grow(
     value: NDArray[np.float64],
     level: Counts,
     order: Counts,
-    seen: NDArray[np.bool_],
+    proposed: NDArray[np.bool_],
     grows: NDArray[np.bool_],
     nodes: int,
     beam: int,
@@ -155,14 +170,14 @@ def _grow(
     """The likeliest `nodes` found so far, as sum and number, and how many nodes of the latest level
     are read next.
     """
-    total, count, here = 0.0, 0, 0
+    total, count, on_level = 0.0, 0, 0
     for j in order:
-        if not seen[j]:
+        if not proposed[j]:
             continue
-        if level[j] == latest and (here < beam if beam > 0 else count < nodes):
+        if level[j] == latest and (on_level < beam if beam > 0 else count < nodes):
             grows[j] = True
-            here += 1
+            on_level += 1
         if count < nodes:
             count += 1
             total += value[j]
-    return total, count, here
+    return total, count, on_level

@@ -22,24 +22,43 @@ Chosen = NDArray[np.bool_]
 def rank_paths(
     rank: IntArray, stride: int, drafted: NDArray[np.int16], offsets: Counts, levels: int
 ) -> Ids:
-    """Ranks of the true tokens from every position on, -1 from the first that no step can use."""
+    """Ranks of the true tokens from every position on, -1 from the first that no step can use.
+
+    Args:
+        rank: int[n * stride], rank of the true token at every draft level.
+        stride: draft levels recorded.
+        drafted: int16[n], draft tokens of a step; empty: no limit.
+        offsets: int64[r + 1], where every request begins; the last is n.
+        levels: draft levels D.
+
+    Returns:
+        int32[n, D].
+    """
     paths = np.full((offsets[-1], levels), -1, dtype=np.int32)
     for r in range(offsets.size - 1):
         for i in range(offsets[r], offsets[r + 1]):
+            # the last token of a text is the bonus of some step, and needs no draft
             most = min(levels, offsets[r + 1] - i - 1)
             if drafted.size > 0:
                 most = min(most, drafted[i])
             for level in range(most):
-                here = rank[i * stride + level]
-                if here < 0:
+                true_rank = rank[i * stride + level]
+                if true_rank < 0:
                     break
-                paths[i, level] = here
+                paths[i, level] = true_rank
     return paths
 
 
 @cached_njit(__file__, nogil=True)
 def count_steps(paths: Ids, offsets: Counts, first: int, chosen: Chosen) -> int:
-    """Steps that the whole text takes with a set of nodes."""
+    """Steps that the whole text takes with a set of nodes.
+
+    Args:
+        paths: int32[n, D], node of the trie at every draft level, -1 from where none is.
+        offsets: int64[r + 1], where every request begins; the last is n.
+        first: position at which the first step of a request starts.
+        chosen: bool[t], the nodes of a tree.
+    """
     steps = 0
     levels = paths.shape[1]
     for r in range(offsets.size - 1):
@@ -60,6 +79,12 @@ def count_steps(paths: Ids, offsets: Counts, first: int, chosen: Chosen) -> int:
 def frequencies(paths: Ids, offsets: Counts, first: int, chosen: Chosen) -> Counts:
     """How often each node's path is the true one where the steps of a set of nodes start,
     int64[t].
+
+    Args:
+        paths: int32[n, D], node of the trie at every draft level, -1 from where none is.
+        offsets: int64[r + 1], where every request begins; the last is n.
+        first: position at which the first step of a request starts.
+        chosen: bool[t], the nodes of a tree.
     """
     counts = np.zeros(chosen.size, dtype=np.int64)
     levels = paths.shape[1]
@@ -91,6 +116,18 @@ def best_swap(
 ) -> tuple[int, int, int]:
     """Fewest steps over all swaps of a leaf for an addition, and that pair; `chosen` is left as it
     was.
+
+    Args:
+        paths: int32[n, D], node of the trie at every draft level, -1 from where none is.
+        offsets: int64[r + 1], where every request begins; the last is n.
+        first: position at which the first step of a request starts.
+        chosen: bool[t], the nodes of a tree.
+        parents: int32[t], parent of every node.
+        leaves: nodes that may be left out.
+        additions: nodes that may take their place.
+
+    Returns:
+        Steps, leaf and addition; -1 for both where no swap is possible.
     """
     best = np.iinfo(np.int64).max
     best_leaf, best_addition = -1, -1
@@ -114,6 +151,11 @@ def least_steps(paths: Ids, offsets: Counts, first: int) -> int:
 
     A step may stop anywhere up to the end of its path. No start depends on the tree any more, so
     this is a bound.
+
+    Args:
+        paths: int32[n, D], node of the trie at every draft level, -1 from where none is.
+        offsets: int64[r + 1], where every request begins; the last is n.
+        first: position at which the first step of a request starts.
     """
     total = 0
     levels = paths.shape[1]
@@ -140,6 +182,12 @@ def most_savings(paths: Ids, offsets: Counts, first: int, nodes: int) -> Counts:
 
     A step that accepts a node at draft level d passes over d + 1 positions, so its next start lies
     behind them.
+
+    Args:
+        paths: int32[n, D], node of the trie at every draft level, -1 from where none is.
+        offsets: int64[r + 1], where every request begins; the last is n.
+        first: position at which the first step of a request starts.
+        nodes: nodes t of the trie.
     """
     saved = np.zeros(nodes, dtype=np.int64)
     free = np.zeros(nodes, dtype=np.int64)

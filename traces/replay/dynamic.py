@@ -62,7 +62,15 @@ class TreePolicy:
 
 
 def best_first(nodes: int, *, least_probability: float = 0.0) -> TreePolicy:
-    """The likeliest nodes, whatever their level, as in DySpec."""
+    """The likeliest nodes, whatever their level, as in DySpec.
+
+    Args:
+        nodes: draft tokens of a tree, >= 1.
+        least_probability: of a path, below which it is not expanded; in [0, 1].
+
+    Returns:
+        The policy.
+    """
     return TreePolicy(nodes=nodes, least_probability=least_probability)
 
 
@@ -107,9 +115,8 @@ def pick_trees(expansions: Expansions, policy: TreePolicy) -> PickedTrees:
         limit, recorded = getattr(policy, name), getattr(expansions, name)
         if limit is not None and limit > recorded and policy.nodes and expansions.size:
             raise InputError(f"must lie in 1..{recorded}, as recorded", key=name, value=limit)
-    from traces.replay.compiled_trees import (
-        pick,
-    )  # half a second, which who replays no such tree need not wait
+    # half a second, which who replays no such tree need not wait
+    from traces.replay.compiled_trees import pick
 
     picked = pick(
         expansions.offsets,

@@ -98,6 +98,7 @@ def lossy_lengths(trace: AcceptanceTrace, shape: int | Tree, stays: Mask) -> NDA
     """
     tree = shape if isinstance(shape, Tree) else chain_tree(shape)
     check_lossy(trace, tree)
+    # numba takes half a second to load: only where it is needed
     from traces.replay.compiled_sampled import deepest_accepted
 
     parents, ranks = np.array(tree.parents, dtype=np.int64), np.array(tree.ranks, dtype=np.int64)
@@ -134,6 +135,10 @@ def replay_lossy(trace: AcceptanceTrace, shape: int | Tree, stays: Mask) -> Repl
 
 def check_lossy(trace: AcceptanceTrace, tree: Tree) -> None:
     """Refuse what a recording does not tell of a lossy rule.
+
+    Args:
+        trace: level 3.
+        tree: what is drafted.
 
     Raises:
         InputError: as `lossy_lengths`.

@@ -81,12 +81,12 @@ def step_oracle(trace: AcceptanceTrace, cost: ArrayLike, *, trees: bool = False)
     rows[np.repeat(np.arange(trace.requests), lengths), place] = reach
     least = np.zeros((trace.requests, longest + costs.size + 1))
     for column in range(longest - 1, -1, -1):
-        here = np.full(trace.requests, np.inf)
+        cheapest = np.full(trace.requests, np.inf)
         for drafted in range(costs.size):
             possible = rows[:, column] >= drafted
             behind = costs[drafted] + least[:, min(column + drafted + 1, longest)]
-            here = np.where(possible, np.minimum(here, behind), here)
-        least[:, column] = here
+            cheapest = np.where(possible, np.minimum(cheapest, behind), cheapest)
+        least[:, column] = cheapest
     begins = longest - lengths + first
     least_cost = np.where(
         first < lengths, least[np.arange(trace.requests), np.minimum(begins, longest)], 0.0

@@ -27,9 +27,8 @@ from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree, chain_tree
 
 if TYPE_CHECKING:
-    from traces.replay.compiled_sampled import (
-        Floats,
-    )  # loading the compiled loops takes half a second
+    # loading the compiled loops takes half a second
+    from traces.replay.compiled_sampled import Floats
     from traces.replay.walk_loops import Counts
 
 SampledRule = Literal[
@@ -113,6 +112,7 @@ def replay_sampled(
             rule does not judge, more levels than the recording tells of, or values out of range.
     """
     survived = survival(trace, shape, rule, draft_temperature=draft_temperature)
+    # numba takes half a second to load: only where it is needed
     from traces.replay.compiled_sampled import expected_steps
 
     first = trace.first_step_position
@@ -195,6 +195,11 @@ def accepted_probabilities(
 
 def check_sampled(trace: AcceptanceTrace, tree: Tree, rule: SampledRule) -> None:
     """Refuse what a rule does not judge, and what a recording does not tell of it.
+
+    Args:
+        trace: level 3, sampled.
+        tree: what is drafted.
+        rule: of the verifier.
 
     Raises:
         InputError: missing siblings; branches where the rule judges chains; branches below the root

@@ -87,9 +87,8 @@ def replay_states(trace: AcceptanceTrace, states: StateTrees) -> tuple[Replay, W
 def _last_accepted(trace: AcceptanceTrace, tree: Tree, left: Whole) -> tuple[Whole, Whole]:
     """The last accepted node of a step from every position, and the accepted tokens."""
     assert trace.rank is not None
-    children = np.pad(
-        tree.child_table(trace.rank_width), ((0, 0), (0, 1)), constant_values=-1
-    )  # rank -1: none
+    # rank -1: none
+    children = np.pad(tree.child_table(trace.rank_width), ((0, 0), (0, 1)), constant_values=-1)
     place = np.arange(trace.positions)
     node, accepted = np.zeros(trace.positions, np.int64), np.zeros(trace.positions, np.int64)
     going = np.ones(trace.positions, bool)

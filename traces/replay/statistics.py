@@ -7,7 +7,8 @@ geometric law. Leaves out speed: none of these is tokens per second.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from traces.replay.walk import replay_chain, step_starts
 Starts = Literal["walk", "all"]
 
 __all__ = [
+    "KindReplay",
     "Starts",
     "acceptance_by_depth",
     "autocorrelation",
@@ -85,6 +87,8 @@ def acceptance_by_depth(
     accepted = trace.emitted[positions].astype(np.int64) - 1
     if trace.drafted is not None:
         accepted = np.minimum(accepted, trace.drafted[positions])
+    # more than `depth` accepted tokens are `depth` of them; counted from the end, they are those
+    # that accepted d or more
     counts = np.bincount(np.minimum(accepted, depth), minlength=depth + 1)
     by_depth: NDArray[np.float64] = np.cumsum(counts[::-1])[::-1][1:] / positions.size
     return by_depth
@@ -229,36 +233,48 @@ def autocorrelation(trace: AcceptanceTrace, draft_tokens: int, lags: int) -> NDA
     return np.clip(correlations, -1.0, 1.0)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KindReplay:
+    """What a chain does on the texts of one kind of prompt.
+
+    Attributes:
+        kind: of the prompts.
+        requests: texts.
+        tokens: emitted by steps.
+        steps: taken.
+        tokens_per_step: pooled; None without a step.
+        interval: 80 % interval of it, over requests; None without a step.
+    """
+
+    kind: str
+    requests: int
+    tokens: int
+    steps: int
+    tokens_per_step: float | None = None
+    interval: tuple[float, float] | None = None
+
+
 def by_kind(
     trace: AcceptanceTrace, draft_tokens: int, *, generator: np.random.Generator
-) -> list[dict[str, Any]]:
-    """Tokens per step of every prompt kind.
+) -> list[KindReplay]:
+    """Tokens per step of every prompt kind, sorted by kind.
 
     Args:
         trace: level 1 or more.
         draft_tokens: K of the chain.
-        generator: source of randomness for the intervals, which hold with 80 %.
-
-    Returns:
-        Rows sorted by kind: `kind`, `requests`, `tokens`, `steps`, `tokens_per_step` and
-            `interval`; the last
-        two are None for a kind without a step.
+        generator: source of randomness for the intervals.
     """
-    rows: list[dict[str, Any]] = []
+    rows = []
     kinds = np.asarray(trace.prompt_kinds)
     for kind in sorted(set(trace.prompt_kinds)):
         replay = replay_chain(trace.select(np.flatnonzero(kinds == kind)), draft_tokens)
-        tokens, steps = int(replay.tokens.sum()), int(replay.steps.sum())
-        row: dict[str, Any] = {
-            "kind": kind,
-            "requests": replay.steps.size,
-            "tokens": tokens,
-            "steps": steps,
-        }
-        row["tokens_per_step"] = replay.tokens_per_step if steps else None
-        row["interval"] = None
+        requests, steps = replay.steps.size, int(replay.steps.sum())
+        row = KindReplay(kind=kind, requests=requests, tokens=int(replay.tokens.sum()), steps=steps)
         if steps:
-            same = [kind] * replay.steps.size
-            row["interval"] = bootstrap_tokens_per_step(replay, same, generator=generator)
+            row = replace(
+                row,
+                tokens_per_step=replay.tokens_per_step,
+                interval=bootstrap_tokens_per_step(replay, [kind] * requests, generator=generator),
+            )
         rows.append(row)
     return rows

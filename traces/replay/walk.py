@@ -130,13 +130,25 @@ def replay_chain(trace: AcceptanceTrace, draft_tokens: int) -> Replay:
 
 
 def replay_chains(trace: AcceptanceTrace, draft_tokens: Sequence[int]) -> tuple[Replay, ...]:
-    """`replay_chain` for several K, in the order given."""
+    """`replay_chain` for several K, in the order given.
+
+    Args:
+        trace: level 1 or more.
+        draft_tokens: lengths K, each >= 1.
+
+    Raises:
+        InputError: as `replay_chain`.
+    """
     return tuple(replay_chain(trace, count) for count in draft_tokens)
 
 
 def check_chain(trace: AcceptanceTrace, draft_tokens: int) -> int:
     """K, where the recording tells of chains of so many draft tokens; raises what `replay_chain`
     does.
+
+    Args:
+        trace: level 1 or more.
+        draft_tokens: K, >= 1.
     """
     trace.require(1, "replaying a chain")
     count = _chain_length(draft_tokens)
@@ -219,6 +231,7 @@ def child_offsets(tree: Tree, width: int) -> NDArray[np.int32]:
     """
     children = tree.child_table(width)
     table = np.zeros((tree.nodes, width + 1), dtype=np.int32)
+    # column 0 is rank -1: no child has it, so it stays 0 and ends the walk
     table[:, 1:] = np.where(children < 0, 0, children * (width + 1) + 1)
     return table.reshape(-1)
 
@@ -229,6 +242,7 @@ def _without_drafted(
     """Steps with a proposal and draft tokens where the recording does not tell."""
     if draft_tokens == 0:
         return np.zeros_like(steps), np.zeros_like(steps)
+    # with an assumed share of proposals only steps in which a draft matched surely had one
     proposed = steps if trace.match_rate is None else hits
     return proposed, proposed * draft_tokens
 
@@ -261,6 +275,10 @@ def _chain_length(draft_tokens: int) -> int:
 def check_tree(trace: AcceptanceTrace, tree: Tree) -> NDArray[np.int32]:
     """The tree's `child_offsets`, where the recording tells of it; raises what `replay_tree`
     does.
+
+    Args:
+        trace: level 2 or more.
+        tree: what is drafted.
     """
     trace.require(2, "replaying a tree")
     widths = tree.level_widths()

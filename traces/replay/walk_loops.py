@@ -20,6 +20,15 @@ def walk_chain(
 ) -> tuple[Counts, Counts]:
     """Steps, and steps in which a draft token matched, per request; K >= 1 and every step proposes
     K.
+
+    Args:
+        emitted: int16[n], tokens that a step emits where it starts, bonus included.
+        offsets: int64[r + 1], where every request begins; the last is n.
+        first: position at which the first step of a request starts.
+        draft_tokens: K.
+
+    Returns:
+        Two int64[r].
     """
     starts = _starts(np.minimum(emitted, np.int64(draft_tokens + 1)), offsets, first)
     return _counts(starts, offsets), _sums(emitted[starts] > 1, starts, offsets)
@@ -30,6 +39,16 @@ def walk_limited_chain(
 ) -> tuple[Counts, Counts, Counts]:
     """Steps, steps with a proposal and draft tokens per request; a step proposes min(K,
     drafted).
+
+    Args:
+        emitted: int16[n], tokens that a step emits where it starts, bonus included.
+        drafted: int16[n], draft tokens that the drafter has there.
+        offsets: int64[r + 1], where every request begins; the last is n.
+        first: position at which the first step of a request starts.
+        draft_tokens: K, >= 1.
+
+    Returns:
+        Three int64[r].
     """
     draft = np.minimum(drafted, np.int64(draft_tokens))
     starts = _starts(np.minimum(emitted, draft + 1), offsets, first)
@@ -44,7 +63,18 @@ def walk_limited_chain(
 def chain_starts(
     emitted: Lengths, drafted: Lengths, offsets: Counts, first: int, draft_tokens: int
 ) -> Counts:
-    """The positions at which the steps of a chain start; an empty `drafted` sets no limit."""
+    """The positions at which the steps of a chain start; an empty `drafted` sets no limit.
+
+    Args:
+        emitted: int16[n], tokens that a step emits where it starts, bonus included.
+        drafted: int16[n], draft tokens that the drafter has there.
+        offsets: int64[r + 1], where every request begins; the last is n.
+        first: position at which the first step of a request starts.
+        draft_tokens: K, >= 1.
+
+    Returns:
+        int64[steps], rising.
+    """
     most = np.int64(draft_tokens)
     draft = np.minimum(drafted, most) if drafted.size else most
     return _starts(np.minimum(emitted, draft + 1), offsets, first)
@@ -64,6 +94,18 @@ def walk_tree(
 
     `below[d]` counts the draft tokens on levels 1..d. Proposals and draft tokens are 0 where
     `drafted` is empty (no limit).
+
+    Args:
+        rank: int[n * stride], rank of the true token at every draft level.
+        stride: draft levels recorded.
+        drafted: int16[n], levels that the drafter has there.
+        offsets: int64[r + 1], where every request begins; the last is n.
+        first: position at which the first step of a request starts.
+        table: of `traces.replay.walk.child_offsets`.
+        below: int64[D + 1], of the tree.
+
+    Returns:
+        Four int64[r], and int64[steps].
     """
     positions = np.arange(offsets[-1])
     levels = below.size - 1

@@ -51,6 +51,10 @@ _CELLS = ("top_ids", "doubt")
 def write_confidence(trace: ConfidenceTrace, path: str | Path) -> None:
     """Write a confidence trace; an existing file is replaced in one move.
 
+    Args:
+        trace: to write.
+        path: of the file, `.parquet`.
+
     Raises:
         InputError: the place cannot be written, or provenance holds what JSON cannot.
     """
@@ -135,6 +139,7 @@ def read_confidence(path: str | Path) -> ConfidenceTrace:
                 key="rows",
                 value=parquet.metadata.num_rows,
             )
+        # sizes are held against the limits before any value is decoded
         counts = decoded_values(path)
         with naming(file):
             check_sizes(
@@ -163,6 +168,7 @@ def read_confidence(path: str | Path) -> ConfidenceTrace:
         file=file,
         **_steps_and_cells(table, header, file),
     )
+    # how many cells a run has follows from its passes; the lists must agree with it
     _, lengths = lists(table, "top_ids", file)
     if not np.array_equal(lengths, _per_run(trace.cell_counts(), trace.step_offsets)):
         raise InputError("every list must have a run's masked positions", file=file, key="top_ids")

@@ -100,6 +100,12 @@ def whole_number(
 ) -> int | None:
     """A whole number of the header, 0..2^31-1; `default` where it is absent or null.
 
+    Args:
+        header: of a trace file.
+        key: in it.
+        file: name for messages.
+        default: where the key is absent or null.
+
     Raises:
         InputError: anything else.
     """
@@ -113,6 +119,10 @@ def whole_number(
 
 def provenance_of(header: Mapping[str, Any], file: str) -> Provenance:
     """The header's provenance; keys that this version does not know are passed over.
+
+    Args:
+        header: of a trace file.
+        file: name for messages.
 
     Raises:
         InputError: a value of the wrong type.
@@ -139,6 +149,10 @@ def provenance_of(header: Mapping[str, Any], file: str) -> Provenance:
 
 def summary_of(header: Mapping[str, Any], file: str) -> Summary | None:
     """The header's summary, if it has one.
+
+    Args:
+        header: of a trace file.
+        file: name for messages.
 
     Raises:
         InputError: a value of the wrong type or range.

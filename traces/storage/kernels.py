@@ -134,10 +134,8 @@ class KernelRow:
 
 
 _NUMBERS = columns_of(KernelRow, "int", "float")
-_ADDED_COLUMNS = (
-    "model",
-    "layers",
-)  # files from before whole passes were timed have no such columns
+# files from before whole passes were timed have no such columns
+_ADDED_COLUMNS = ("model", "layers")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -201,6 +199,10 @@ def kernel_table(trace: KernelTrace) -> pa.Table:
 
 def write_kernels(trace: KernelTrace, path: str | Path) -> None:
     """Write a kernel trace; an existing file is replaced in one move.
+
+    Args:
+        trace: to write.
+        path: of the file, `.parquet`.
 
     Raises:
         InputError: the place cannot be written, or provenance holds what JSON cannot.

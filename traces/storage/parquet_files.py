@@ -144,6 +144,7 @@ def _check_decoded(parquet: pq.ParquetFile, path: str | Path) -> None:
     """
     limit = _decoded_limit()
     widths = [_WIDTH_BYTES.get(column.physical_type, column.length) for column in parquet.schema]
+    # values of lists of a fixed size, which take room even where a row is null
     total, texts_at_most = (
         8 * parquet.metadata.num_rows * sum(_entries(kind) for kind in parquet.schema_arrow.types),
         0,
@@ -152,9 +153,11 @@ def _check_decoded(parquet: pq.ParquetFile, path: str | Path) -> None:
         for chunk in column_chunks(data):
             if min(chunk.values, chunk.unpacked_bytes) < 0 or chunk.place >= len(widths):
                 raise ValueError("a column chunk that cannot be")
+            # a footer may claim less than its pages hold: the larger of both counts
             stated, unpacked = page_sizes(data, chunk.first_page, chunk.bytes)
             total += max(chunk.values, stated) * max(widths[chunk.place], 1)
             texts_at_most += max(chunk.values, stated) * unpacked * chunk.is_text
+    # measuring texts reads the file: only where they decide
     if total <= limit < total + texts_at_most:
         total += _text_bytes(path)
     if total > limit:
@@ -199,6 +202,11 @@ def _text_bytes(path: str | Path) -> int:
 def numbers(table: pa.Table, name: str, file: str) -> NDArray[Any]:
     """A column of numbers without gaps.
 
+    Args:
+        table: as it was read.
+        name: of the column.
+        file: name for messages.
+
     Raises:
         InputError: absent, of another type, or with nulls.
     """
@@ -211,6 +219,11 @@ def numbers(table: pa.Table, name: str, file: str) -> NDArray[Any]:
 def texts(table: pa.Table, name: str, file: str) -> tuple[str, ...]:
     """A column of text without gaps.
 
+    Args:
+        table: as it was read.
+        name: of the column.
+        file: name for messages.
+
     Raises:
         InputError: absent, of another type, or with nulls.
     """
@@ -222,6 +235,11 @@ def texts(table: pa.Table, name: str, file: str) -> tuple[str, ...]:
 
 def lists(table: pa.Table, name: str, file: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """A column of lists of numbers without gaps.
+
+    Args:
+        table: as it was read.
+        name: of the column.
+        file: name for messages.
 
     Returns:
         All values in a row, and the length of every list, int64[rows].

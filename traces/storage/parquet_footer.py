@@ -20,15 +20,8 @@ _TAIL_BYTES = 8  # length of the footer, and the mark
 _GROUPS = 4  # field of FileMetaData
 _COLUMNS = 1  # of RowGroup
 _CHUNK = 3  # of ColumnChunk: its ColumnMetaData
-_KIND, _PATH, _VALUES, _UNPACKED, _PACKED, _PAGE, _DICTIONARY = (
-    1,
-    3,
-    5,
-    6,
-    7,
-    9,
-    11,
-)  # of ColumnMetaData
+# of ColumnMetaData
+_KIND, _PATH, _VALUES, _UNPACKED, _PACKED, _PAGE, _DICTIONARY = (1, 3, 5, 6, 7, 9, 11)
 _TEXT = 6  # physical type BYTE_ARRAY
 
 

@@ -56,7 +56,7 @@ def row_table(rows: Sequence[Any], row: type, *, kind: str, **header: Any) -> pa
         encoded = json.dumps(about, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"must hold JSON values only ({error})", key="provenance") from None
-    columns = {name: _stored(rows, name, held) for held in _TYPES for name in columns_of(row, held)}
+    columns = {name: _stored(rows, name, kind) for kind in _TYPES for name in columns_of(row, kind)}
     return pa.table(columns).replace_schema_metadata({METADATA_KEY: encoded})
 
 
@@ -87,9 +87,9 @@ def read_rows(
         table = parquet.read()
         table.validate(full=True)
     columns = {
-        name: _read(table, name, held, file)
-        for held in _TYPES
-        for name in columns_of(row, held)
+        name: _read(table, name, kind, file)
+        for kind in _TYPES
+        for name in columns_of(row, kind)
         if name not in optional or name in table.column_names
     }
     with naming(file):
@@ -103,17 +103,17 @@ def read_rows(
     return rows, header
 
 
-def _stored(rows: Sequence[Any], name: str, held: str) -> pa.Array:
+def _stored(rows: Sequence[Any], name: str, kind: str) -> pa.Array:
     values = [getattr(entry, name) for entry in rows]
-    return pa.array([int(value) for value in values] if held == "bool" else values, _TYPES[held])
+    return pa.array([int(value) for value in values] if kind == "bool" else values, _TYPES[kind])
 
 
-def _read(table: pa.Table, name: str, held: str, file: str) -> Sequence[Any]:
-    if held == "str":
+def _read(table: pa.Table, name: str, kind: str, file: str) -> Sequence[Any]:
+    if kind == "str":
         return texts(table, name, file)
     values = numbers(table, name, file)
-    if held == "float":
+    if kind == "float":
         return values.astype(np.float64).tolist()  # type: ignore[no-any-return]
-    if values.dtype.kind not in "iu" or (held == "bool" and not np.isin(values, (0, 1)).all()):
+    if values.dtype.kind not in "iu" or (kind == "bool" and not np.isin(values, (0, 1)).all()):
         raise InputError("must hold whole numbers, and flags 0 or 1", file=file, key=name)
-    return (values.astype(bool) if held == "bool" else values).tolist()  # type: ignore[no-any-return]
+    return (values.astype(bool) if kind == "bool" else values).tolist()  # type: ignore[no-any-return]

@@ -62,8 +62,13 @@ TYPES: Mapping[int, str] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TensorInfo:
-    """One tensor: its name, sizes (the innermost first), `ggml_type` and place behind the header in
-    bytes.
+    """One tensor as the header lists it.
+
+    Attributes:
+        name: in the file.
+        sizes: of every axis, the innermost first.
+        kind: its `ggml_type`.
+        offset_bytes: from the end of the header.
     """
 
     name: str

@@ -92,6 +92,10 @@ def weight_format(header: Header, file: Path) -> str:
     Norms and biases, some ten thousandths of the weights, count as if they were in it. A head that
     is the embedding has its format.
 
+    Args:
+        header: of the file.
+        file: name for messages.
+
     Raises:
         InputError: a type of tensor that stands for no number format.
     """

@@ -88,7 +88,18 @@ def read_hf_config(path: str | Path, family: str | None = None) -> Reading:
 def architecture_from_config(
     config: Mapping[str, object], *, name: str, file: str, source: str, prefix: str = ""
 ) -> Architecture:
-    """The architecture alone of what `read_config` reads."""
+    """The architecture alone of what `read_config` reads.
+
+    Args:
+        config: the parsed `config.json`.
+        name: of the model.
+        file: name for messages.
+        source: where it comes from, for the record.
+        prefix: of its keys in messages.
+
+    Raises:
+        InputError: as `read_config`.
+    """
     return read_config(config, name=name, file=file, source=source, prefix=prefix).architecture
 
 
@@ -227,9 +238,8 @@ def _transformer_parameters(block: Block, hidden: int) -> int:
 
 def _layers(keys: ConfigKeys, hidden: int) -> list[Layer]:
     family = keys.family
-    listed = keys.get("layer_types") or keys.get(
-        "hybrid_override_pattern"
-    )  # some configs let a list say how many
+    # some configs let a list say how many
+    listed = keys.get("layer_types") or keys.get("hybrid_override_pattern")
     layers = keys.count(
         "num_hidden_layers",
         most=LAYER_LIMIT,
@@ -347,9 +357,8 @@ def _routed(keys: ConfigKeys, layers: int) -> list[bool]:
     words = keys.words("mlp_layer_types", layers, ("dense", "sparse"))
     if words is not None:
         return [word == "sparse" for word in words]
-    most = (
-        layers if keys.has("first_k_dense_replace") else LAYER_LIMIT
-    )  # a class default may exceed a small model
+    # a class default may exceed a small model
+    most = layers if keys.has("first_k_dense_replace") else LAYER_LIMIT
     first = keys.count("first_k_dense_replace", least=0, most=most, null=0)
     step = keys.count("decoder_sparse_step", most=LAYER_LIMIT, null=1)
     dense, listed = (keys.numbers(key, layers) for key in ("mlp_only_layers", "moe_layers_enum"))

@@ -77,9 +77,8 @@ def _t5(keys: ConfigKeys, decoder: Architecture) -> Architecture:
         )
     block, count = decoder.blocks[0]
     block = replace(block, feed_forward=replace(block.feed_forward, gated=bool(dash)))
-    biases = (
-        keys.count("relative_attention_num_buckets") * block.attention.heads
-    )  # of one layer, which all share
+    # of one layer, which all share
+    biases = keys.count("relative_attention_num_buckets") * block.attention.heads
     layers = keys.count("num_layers", most=LAYER_LIMIT)
     writing = replace(decoder, blocks=((block, count),), layer_embedding_parameters=biases)
     reading = _stack(decoder, ((reading_both_ways(block), layers),), 0)

@@ -93,13 +93,13 @@ def _nemotron_h(
             )
         kinds = [_PATTERN[letter] for letter in pattern]
     state = _scan_by_heads(keys, keys.count("mamba_num_heads"), keys.count("mamba_head_dim"))
-    made = {
+    layer_of_kind = {
         "linear_attention": Layer(NO_ATTENTION, state, "none"),
         "full_attention": Layer(attention, None, "none"),
         "mlp": Layer(NO_ATTENTION, None, "dense"),
         "moe": Layer(NO_ATTENTION, None, "routed"),
     }
-    return [made[kind] for kind in kinds]
+    return [layer_of_kind[kind] for kind in kinds]
 
 
 def _phi4flash(
@@ -112,17 +112,17 @@ def _phi4flash(
     state = _selective_scan(keys, hidden, normalised=False)
     gate = StateLayer(kind="memory", inner=state.inner, heads=state.heads)
     sliding, reading = replace(attention, window=window), replace(attention, shares_kv=True)
-    half, made = layers // 2, []
+    half, placed = layers // 2, []
     for layer in range(layers):
         if layer <= half + 1:
             attends = sliding if layer < half else attention
-            made.append(
+            placed.append(
                 Layer(attends, None, "dense") if layer % 2 else Layer(NO_ATTENTION, state, "dense")
             )
         else:
             kept = Layer(reading, None, "dense", True)
-            made.append(kept if layer % 2 else Layer(NO_ATTENTION, gate, "dense", True))
-    return made
+            placed.append(kept if layer % 2 else Layer(NO_ATTENTION, gate, "dense", True))
+    return placed
 
 
 def _mamba(keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
@@ -187,16 +187,16 @@ def _zamba2(keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bo
     if keys.flag("use_shared_attention_adapter"):
         extra += [("adapter_down", rank, 2 * hidden), ("adapter_up", 2 * hidden, rank)] * 3
     distinct = keys.count("num_mem_blocks", most=LAYER_LIMIT)
-    made, used = [], 0
+    placed, used = [], 0
     for kind in kinds:
         if kind == "linear_attention":
-            made.append(Layer(NO_ATTENTION, state, "none"))
+            placed.append(Layer(NO_ATTENTION, state, "none"))
             continue
-        made.append(
+        placed.append(
             Layer(wide, state, "dense", norms=4, extra=tuple(extra), reused=used >= distinct)
         )
         used += 1
-    return made
+    return placed
 
 
 _LAYOUTS: Mapping[Layout, Callable[[ConfigKeys, int, Attention, list[bool]], list[Layer]]] = {

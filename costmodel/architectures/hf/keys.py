@@ -50,7 +50,13 @@ class ConfigKeys:
                 )
 
     def error(self, key: str, rule: str, value: object = None) -> InputError:
-        """An error that names the file, and the key as the config spells it."""
+        """An error that names the file, and the key as the config spells it.
+
+        Args:
+            key: its usual name.
+            rule: that is broken.
+            value: that breaks it; None: not shown.
+        """
         return InputError(
             rule, file=self._file, key=f"{self._prefix}{self._spelled(key)}", value=value
         )
@@ -62,9 +68,8 @@ class ConfigKeys:
             last: an error about several keys at once; it counts alone, since other mistakes may
                 have caused it.
         """
-        mistakes = {
-            str(error): error for error in self.mistakes
-        }  # a key that is read twice is wrong once
+        # a key that is read twice is wrong once
+        mistakes = {str(error): error for error in self.mistakes}
         if mistakes:
             raise joined(list(mistakes.values()))
         if last is not None:
@@ -136,7 +141,16 @@ class ConfigKeys:
         return None
 
     def words(self, key: str, layers: int, allowed: tuple[str, ...]) -> list[str] | None:
-        """A list with one allowed word per layer, or None for null and absence."""
+        """A list with one allowed word per layer, or None for null and absence.
+
+        Args:
+            key: of the list.
+            layers: of the model.
+            allowed: words.
+
+        Raises:
+            InputError: no list, another length, or another word.
+        """
         entries = self.entries(key)
         if entries is None:
             return None
@@ -153,6 +167,13 @@ class ConfigKeys:
     def numbers(self, key: str, layers: int) -> list[int]:
         """Layer numbers of a list, or of a string with commas between them (Step-3); none for null
         and absence.
+
+        Args:
+            key: of the list.
+            layers: of the model.
+
+        Raises:
+            InputError: no list, or an entry that is no layer's number.
         """
         value = self.get(key)
         if isinstance(value, str) and key == "moe_layers_enum":

@@ -48,12 +48,12 @@ def gemma4_layers(
             ("layer_input", width, hidden),
             ("layer_output", hidden, width),
         )
-    made = []
+    placed = []
     for number, (kind, experts) in enumerate(zip(kinds, routed, strict=True)):
         own = _overridden(keys, number, full if kind == "full_attention" else sliding)
         shared = number >= first_shared
         values = hidden + keys.count("num_experts") if experts else 0
-        made.append(
+        placed.append(
             Layer(
                 attention=replace(own, shares_kv=shared),
                 state=None,
@@ -64,12 +64,16 @@ def gemma4_layers(
                 extra_values=values,
             )
         )
-    return made
+    return placed
 
 
 def layer_embedding_parameters(keys: ConfigKeys, layers: int) -> int:
     """Values of an embedding that enters every layer, and of its norm; 0 for families without
     one.
+
+    Args:
+        keys: of the config.
+        layers: of the model.
     """
     width = keys.count("hidden_size_per_layer_input", least=0, null=0)
     return width * (keys.count("vocab_size_per_layer_input") * layers + 1) if width else 0

@@ -141,8 +141,8 @@ class Kernels:
         own = precision.of("experts")
         form = expert_format(own)
         for choice in self.experts:
-            here = device.name.startswith(choice.devices) and form in choice.formats
-            if here and (choice.until is None or self.release < choice.until):
+            is_chosen = device.name.startswith(choice.devices) and form in choice.formats
+            if is_chosen and (choice.until is None or self.release < choice.until):
                 return expert_kernel(device, choice.kernel, form)
         return None
 
@@ -184,9 +184,9 @@ class SchedulerDefaults:
         is_large = device.memory_bytes >= self.large_bytes and not any(
             part in device.name for part in self.small_devices
         )
-        here = self.large if is_large or self.small is None else self.small
-        overlaps = here.overlapped_scheduling and _release(version) >= self.overlaps_from
-        return replace(here, overlapped_scheduling=overlaps)
+        defaults = self.large if is_large or self.small is None else self.small
+        overlaps = defaults.overlapped_scheduling and _release(version) >= self.overlaps_from
+        return replace(defaults, overlapped_scheduling=overlaps)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,9 +21,8 @@ PROCESS_BYTES = 143_771 * MIB - 139.3 * GIB
 GROUP_BYTES = (
     139.3 - 137.29
 ) * GIB  # of buffers, by each device of a group: of eight in that log, ASSUMED of fewer
-_LEAST_RATIO = (
-    0.1  # ASSUMED: what is left to the cache of a device that is smaller than the reserved bytes
-)
+# ASSUMED: what is left to the cache of a device that is smaller than the reserved bytes
+_LEAST_RATIO = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,10 +96,12 @@ class Memory:
                 np.broadcast_shapes(np.shape(weights_bytes), np.shape(activations_bytes)),
                 self.stated_bytes,
             )
-        seen, ratio = memory_bytes - self.unseen_bytes, self.ratio_of(memory_bytes)
+        visible_bytes, ratio = memory_bytes - self.unseen_bytes, self.ratio_of(memory_bytes)
         taken = weights_bytes + (self.group_bytes if devices > 1 else 0.0)
         taken = taken + activations_bytes if self.activations_inside else taken
-        return np.asarray(ratio * (seen - taken) if self.of_free else ratio * seen - taken)
+        return np.asarray(
+            ratio * (visible_bytes - taken) if self.of_free else ratio * visible_bytes - taken
+        )
 
     @property
     def activations_ratio(self) -> float:

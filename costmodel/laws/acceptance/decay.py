@@ -113,5 +113,9 @@ def usual_ratio(drafted_by: str, known_tokens: int) -> float:
 
     >>> round(usual_ratio("head", 1), 3)
     0.972
+
+    Args:
+        drafted_by: kind of drafter, as of `ratio_cases`.
+        known_tokens: draft tokens whose acceptance is known, >= 1.
     """
     return float(np.median(ratio_cases(drafted_by, known_tokens)))

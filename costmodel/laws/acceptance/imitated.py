@@ -53,9 +53,8 @@ def drawn_recording(
         raise InputError(f"must lie in 1..{LONGEST_DRAFT}", key="draft_tokens", value=draft_tokens)
     falling = np.array(rates.at(draft_tokens))
     draws = generator.random(requests * tokens)
-    accepted = draft_tokens - np.searchsorted(
-        falling[::-1], draws, side="right"
-    )  # depths whose rate exceeds the draw
+    # depths whose rate exceeds the draw
+    accepted = draft_tokens - np.searchsorted(falling[::-1], draws, side="right")
     proposed = generator.random(draws.size) < rates.proposal_ratio
     return AcceptanceTrace(
         provenance=Provenance(notes="drawn from stated acceptance, every step by itself"),

@@ -22,7 +22,7 @@ from costmodel.optimizers.joint.evaluation import law, node_watts, served_value
 from costmodel.optimizers.joint.search import Design
 from costmodel.optimizers.joint.space import JointQuestion
 from costmodel.passes.ops import Array
-from hardware_profiles.profile import OPERATIONS
+from hardware_profiles.fitted.constants import OPERATIONS
 
 _NAMES = (*OPERATIONS, "host")
 

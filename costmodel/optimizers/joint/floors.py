@@ -16,14 +16,15 @@ from costmodel.answers.estimate import Setting
 from costmodel.answers.workload import Load
 from costmodel.passes.forward import pass_cost
 from costmodel.passes.ops import Array
+from hardware_profiles.fitted.constants import Constants
 from hardware_profiles.fitted.corrections import LARGEST
-from hardware_profiles.profile import Constants, Device
+from hardware_profiles.profile import Device
 
 _PRODUCTS = ("gemm", "moe")
 _READ = ("attention", "mla")
 _MANY_ROWS = float(1 << 20)  # of which no expert's are padded by much
 _SHARES = tuple(
-    f"{operation}_{roof}_efficiency"
+    f"{operation}.{roof}_efficiency"
     for operation in ("gemm", "attention", "verify", "mla", "moe")
     for roof in ("compute", "bandwidth")
 )
@@ -145,7 +146,7 @@ def floor_of(setting: Setting, load: Load, batch: Array) -> Floor | None:
 def _best_ratio(device: Device, activations: str) -> float:
     """How many times as fast as the datasheet's roofs any of the operations can be."""
     groups: list[Constants] = [device.constants, device.in_format(activations).constants]
-    shares = [getattr(constants, name) for constants in groups for name in _SHARES]
+    shares = [constants.number(name) for constants in groups for name in _SHARES]
     corrected = any(constants.corrections for constants in groups)
     best: float = max(1.0, *shares)
     return best * (float(np.exp(LARGEST)) if corrected else 1.0)

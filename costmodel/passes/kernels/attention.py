@@ -9,6 +9,7 @@ import numpy as np
 
 from costmodel.passes.kernels.timing import Timing, joined, rounded
 from costmodel.passes.ops import Array, Mask, Number, Work
+from hardware_profiles.fitted.constants import SPLIT_CONSTANTS
 from hardware_profiles.profile import Device
 
 LATENT_TILE = 16  # query rows of a tile of latent attention, up to 64
@@ -86,24 +87,13 @@ def chosen(condition: Mask, yes: Timing, no: Timing) -> Timing:
     return Timing(*(np.where(condition, y, x) for y, x in zip(yes, no, strict=True)))
 
 
-_PAIRS = (
-    "launch_s",
-    "wave_s",
-    "combine_s",
-    "bandwidth_efficiency",
-    "compute_efficiency",
-    "tile_s",
-    "wave_ratio",
-)
-
-
 def _alike(device: Device) -> bool:
     """Whether verification was given the constants of decoding, for want of its own: then it is
     timed as decoding.
     """
-    c = device.constants
-    same = all(getattr(c, f"attention_{name}") == getattr(c, f"verify_{name}") for name in _PAIRS)
-    return same and c.verify_mask_ratio == 0.5
+    decode, verify = device.constants.attention, device.constants.verify
+    same = all(getattr(decode, name) == getattr(verify, name) for name in SPLIT_CONSTANTS)
+    return same and verify.mask_ratio == 0.5
 
 
 def _split(
@@ -119,36 +109,36 @@ def _split(
     *,
     verify: bool,
 ) -> Timing:
-    c = device.constants
-    launch_s, wave_s, combine_s, read_share, peak_share, tile_s, rounding = (
-        getattr(c, f"{'verify' if verify else 'attention'}_{name}") for name in _PAIRS
-    )
+    decoding, verifying = device.constants.attention, device.constants.verify
+    c = verifying if verify else decoding
     rows = n * heads / kv_heads
     tiles = np.ceil(rows / ROW_TILE - 1e-9)
     units = np.maximum(b * kv_heads * tiles, 1e-9)
     splits = np.clip(
         np.floor(device.processors / units), 1.0, np.maximum(np.ceil(ctx / SPLIT_CONTEXT), 1.0)
     )
-    padding = 1.0 + c.attention_padding_ratio * (tiles * ROW_TILE / rows - 1.0)
+    padding = 1.0 + decoding.padding_ratio * (tiles * ROW_TILE / rows - 1.0)
     if verify:
-        padding = padding * (ctx + c.verify_mask_ratio * n) / (ctx + 0.5 * n)
-    compute = work.flops * (padding / (device.peak(dtype) * peak_share))
-    memory = work.bytes / (device.bandwidth_bytes_per_s * read_share)
-    per_wave = wave_s if verify else np.where(ctx > SHORT_CONTEXT, wave_s, c.attention_short_wave_s)
-    each_s = tile_s * head_dim / HEAD_DIM
+        padding = padding * (ctx + verifying.mask_ratio * n) / (ctx + 0.5 * n)
+    compute = work.flops * (padding / (device.peak(dtype) * c.compute_efficiency))
+    memory = work.bytes / (device.bandwidth_bytes_per_s * c.bandwidth_efficiency)
+    per_wave = (
+        c.wave_s if verify else np.where(ctx > SHORT_CONTEXT, c.wave_s, decoding.short_wave_s)
+    )
+    tile_s = c.tile_s * head_dim / HEAD_DIM
 
     def in_parts(parts: Array) -> Timing:
-        waves = rounded(units * parts / device.processors, rounding)
-        loop = np.ceil(ctx / (ROW_TILE * parts)) * waves * each_s
-        if c.attention_unit_s and not verify:
-            loop = loop + waves * c.attention_unit_s
-        launch = launch_s + per_wave * waves + np.where(parts > 1, combine_s, 0.0)
+        waves = rounded(units * parts / device.processors, c.wave_ratio)
+        loop = np.ceil(ctx / (ROW_TILE * parts)) * waves * tile_s
+        if decoding.unit_s and not verify:
+            loop = loop + waves * decoding.unit_s
+        launch = c.launch_s + per_wave * waves + np.where(parts > 1, c.combine_s, 0.0)
         return Timing(
             launch + np.maximum(np.maximum(compute, memory), loop), compute, memory, launch
         )
 
     split = in_parts(splits)
-    if not combine_s or np.all(splits == 1.0):
+    if not c.combine_s or np.all(splits == 1.0):
         return split
     whole = in_parts(np.ones_like(splits))
     return chosen(split.seconds <= whole.seconds, split, whole)
@@ -209,26 +199,26 @@ def unsplit_attention(
             traffic is to be part of `work`.
         block_tokens: new tokens that see each other both ways: 1 causal; 0 all of them.
     """
-    c = device.constants
+    c = device.constants.unsplit
     b, n, ctx = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens, context))
     blocks = np.ceil(n / ROW_TILE - 1e-9)
     longest = np.ceil((ctx + n) / ROW_TILE)
     mean = _mean_tiles(ctx, n, ROW_TILE, block_tokens)
-    unit_s = c.unsplit_unit_s + longest * c.unsplit_tile_s
-    total_s = b * blocks * (c.unsplit_unit_s + mean * c.unsplit_tile_s)
+    unit_s = c.unit_s + longest * c.tile_s
+    total_s = b * blocks * (c.unit_s + mean * c.tile_s)
     streams = b * blocks
     if beside is not None:
         others, cached = (np.asarray(x, dtype=np.float64) for x in beside)
-        one_s = c.unsplit_unit_s + np.ceil((cached + 1.0) / ROW_TILE) * c.unsplit_tile_s
+        one_s = c.unit_s + np.ceil((cached + 1.0) / ROW_TILE) * c.tile_s
         unit_s = np.where(others > 0, np.maximum(unit_s, one_s), unit_s)
         total_s, streams = total_s + others * one_s, streams + others
-    walk = unit_s * rounded(heads * total_s / (device.processors * unit_s), c.unsplit_wave_ratio)
+    walk = unit_s * rounded(heads * total_s / (device.processors * unit_s), c.wave_ratio)
     missed = -np.expm1(-work.bytes / kv_heads / max(device.cache_bytes, 1.0))
-    crowded = np.minimum(1.0, c.unsplit_reread_ratio * streams / device.processors)
+    crowded = np.minimum(1.0, c.reread_ratio * streams / device.processors)
     rereads = 1.0 + (heads / kv_heads - 1.0) * crowded * missed
-    compute = work.flops / (device.peak(dtype) * c.attention_compute_efficiency)
-    memory = work.bytes * rereads / (device.bandwidth_bytes_per_s * c.unsplit_bandwidth_efficiency)
-    launch = np.asarray(c.unsplit_launch_s)
+    compute = work.flops / (device.peak(dtype) * device.constants.attention.compute_efficiency)
+    memory = work.bytes * rereads / (device.bandwidth_bytes_per_s * c.bandwidth_efficiency)
+    launch = np.asarray(c.launch_s)
     return Timing(launch + np.maximum(np.maximum(compute, memory), walk), compute, memory, launch)
 
 
@@ -262,24 +252,20 @@ def prefill_attention(
         head_dim: width of a head.
         block_tokens: new tokens that see each other both ways: 1 causal; 0 all of them.
     """
-    c = device.constants
+    c = device.constants.context
     b, n, ctx = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens, context))
-    blocks = np.ceil(n / c.context_row_tile - 1e-9)
+    blocks = np.ceil(n / c.row_tile - 1e-9)
     longest = np.ceil((ctx + n) / ROW_TILE)
-    mean = _mean_tiles(ctx, n, c.context_row_tile, block_tokens)
-    tile_s = c.context_tile_s * (
-        1.0 + c.context_width_ratio * (np.asarray(head_dim) / HEAD_DIM - 1.0)
-    )
-    unit_s = c.context_unit_s + longest * tile_s
-    total_s = b * heads * blocks * (c.context_unit_s + mean * tile_s)
-    walk = unit_s * rounded(
-        total_s / np.maximum(device.processors * unit_s, 1e-300), c.context_wave_ratio
-    )
-    compute = work.flops / (device.peak(dtype) * c.context_compute_efficiency)
-    memory = work.bytes / (device.bandwidth_bytes_per_s * c.context_bandwidth_efficiency)
-    append = work.written_bytes * (c.context_append_ratio / device.bandwidth_bytes_per_s)
-    launch = np.asarray(c.context_launch_s)
-    seconds = launch + append + joined(walk, np.maximum(compute, memory), c.context_norm)
+    mean = _mean_tiles(ctx, n, c.row_tile, block_tokens)
+    tile_s = c.tile_s * (1.0 + c.width_ratio * (np.asarray(head_dim) / HEAD_DIM - 1.0))
+    unit_s = c.unit_s + longest * tile_s
+    total_s = b * heads * blocks * (c.unit_s + mean * tile_s)
+    walk = unit_s * rounded(total_s / np.maximum(device.processors * unit_s, 1e-300), c.wave_ratio)
+    compute = work.flops / (device.peak(dtype) * c.compute_efficiency)
+    memory = work.bytes / (device.bandwidth_bytes_per_s * c.bandwidth_efficiency)
+    append = work.written_bytes * (c.append_ratio / device.bandwidth_bytes_per_s)
+    launch = np.asarray(c.launch_s)
+    seconds = launch + append + joined(walk, np.maximum(compute, memory), c.norm)
     return Timing(seconds, compute, np.asarray(memory + append), launch)
 
 
@@ -301,17 +287,17 @@ def latent_attention(
         requests: batch b.
         rows: query rows that share a request's cache: heads of one device times query tokens.
     """
-    c = device.constants
+    c = device.constants.mla
     tiles = np.where(
         np.asarray(rows) < ROW_TILE, np.ceil(np.asarray(rows) / LATENT_TILE - 1e-9), 1.0
     )
-    walk = np.ceil(np.asarray(context, dtype=np.float64) / ROW_TILE) * c.mla_tile_s
-    compute = work.flops / (device.peak(dtype) * c.mla_compute_efficiency)
-    memory = work.bytes / (device.bandwidth_bytes_per_s * c.mla_bandwidth_efficiency)
-    if c.mla_reread_ratio:
-        memory = memory * (1.0 + c.mla_reread_ratio * (tiles - 1.0))
+    walk = np.ceil(np.asarray(context, dtype=np.float64) / ROW_TILE) * c.tile_s
+    compute = work.flops / (device.peak(dtype) * c.compute_efficiency)
+    memory = work.bytes / (device.bandwidth_bytes_per_s * c.bandwidth_efficiency)
+    if c.reread_ratio:
+        memory = memory * (1.0 + c.reread_ratio * (tiles - 1.0))
     waves = np.maximum(np.asarray(requests, dtype=np.float64) * tiles / device.processors, 1.0)
-    launch = np.asarray(c.mla_launch_s + c.mla_wave_s * waves if c.mla_wave_s else c.mla_launch_s)
+    launch = np.asarray(c.launch_s + c.wave_s * waves if c.wave_s else c.launch_s)
     return Timing(
-        launch + joined(np.maximum(compute, memory), walk, c.mla_norm), compute, memory, launch
+        launch + joined(np.maximum(compute, memory), walk, c.norm), compute, memory, launch
     )

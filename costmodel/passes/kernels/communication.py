@@ -12,6 +12,7 @@ import numpy as np
 from costmodel.passes.kernels.timing import Timing
 from costmodel.passes.ops import Array, Mask, Number
 from hardware_profiles.errors import InputError
+from hardware_profiles.fitted.constants import EngineAllReduce
 from hardware_profiles.profile import Device
 
 Backend = Literal["vllm", "trtllm", "nccl"]
@@ -89,35 +90,30 @@ def allreduce(
         launch, moved = ring_launch, ring
     else:
         own_launch, own = _own_kernels(device, size, devices, backend, one_shot)
-        most = VLLM_MOST_BYTES if backend == "vllm" else device.constants.trtllm_most_bytes
+        most = VLLM_MOST_BYTES if backend == "vllm" else device.constants.trtllm.most_bytes
         _, padded = _ring(device, np.maximum(size, most), devices)
         handed = (size >= most) | (ring_launch + padded < own_launch + own)
         launch, moved = np.where(handed, ring_launch, own_launch), np.where(handed, padded, own)
     if not graphs:
-        launch = np.maximum(launch, device.constants.allreduce_eager_s - moved)
+        launch = np.maximum(launch, device.constants.allreduce.eager_s - moved)
     return Timing(np.asarray(launch + moved), np.zeros(()), np.asarray(moved), np.asarray(launch))
 
 
 def _ring(device: Device, size: Array, devices: int) -> tuple[Array, Array]:
-    c = device.constants
-    launch = np.asarray(c.nccl_launch_s + c.nccl_hop_s * devices)
-    return launch, 2.0 * (devices - 1) / devices * size / (
-        c.nccl_efficiency * device.link_bytes_per_s
-    )
+    c = device.constants.nccl
+    launch = np.asarray(c.launch_s + c.hop_s * devices)
+    return launch, 2.0 * (devices - 1) / devices * size / (c.efficiency * device.link_bytes_per_s)
 
 
 def _own_kernels(
     device: Device, size: Array, devices: int, backend: Backend, forced: Mask | None
 ) -> tuple[Array, Array]:
-    c, link = device.constants, device.link_bytes_per_s
-    if backend == "vllm":
-        fixed, hop, second = c.allreduce_launch_s, c.allreduce_hop_s, c.allreduce_two_shot_s
-        one, two = c.allreduce_one_shot_efficiency, c.allreduce_two_shot_efficiency
-    else:
-        fixed, hop, second = c.trtllm_launch_s, c.trtllm_hop_s, c.trtllm_two_shot_s
-        one, two = c.trtllm_one_shot_efficiency, c.trtllm_two_shot_efficiency
-    one_shot = (devices - 1) * size / (one * link)
-    two_shot = second + 2.0 * (devices - 1) / devices * size / (two * link)
+    c: EngineAllReduce = (
+        device.constants.allreduce if backend == "vllm" else device.constants.trtllm
+    )
+    link = device.link_bytes_per_s
+    one_shot = (devices - 1) * size / (c.one_shot_efficiency * link)
+    two_shot = c.two_shot_s + 2.0 * (devices - 1) / devices * size / (c.two_shot_efficiency * link)
     faster = np.minimum(one_shot, two_shot)
     moved = faster if forced is None else np.where(forced, one_shot, faster)
-    return np.asarray(fixed + hop * np.log2(devices)), moved
+    return np.asarray(c.launch_s + c.hop_s * np.log2(devices)), moved

@@ -103,6 +103,11 @@ def _before_falls(axis: tuple[float, ...], column: list[float], most: float) -> 
 def by_share(device: Device, timing: Timing, operation: str) -> Timing:
     """A time corrected by its shares of launches and of arithmetic where the profile has a
     table.
+
+    Args:
+        device: profile.
+        timing: as the form predicts it.
+        operation: whose correction applies, of `CORRECTED`.
     """
     correction = device.constants.corrections.get(operation)
     if correction is None:
@@ -118,9 +123,8 @@ def interpolated(correction: Correction, *at: Array) -> Array:
     """
     values = correction.grid
     axes = list(correction.axes)
-    while (
-        axes and np.size(at[len(axes) - 1]) == 1
-    ):  # sizes of weights are single numbers, rows seldom
+    while axes and np.size(at[len(axes) - 1]) == 1:
+        # sizes of weights are single numbers, rows seldom
         values = _between(values, axes.pop(), float(np.reshape(at[len(axes)], ())))
     if not axes:
         return np.asarray(values)

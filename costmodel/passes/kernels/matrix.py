@@ -27,17 +27,21 @@ def gemm_efficiency(device: Device, rows: Number) -> Array:
     from 4096.
 
     Between them it moves linearly in the logarithm of the rows.
+
+    Args:
+        device: profile.
+        rows: tokens M, > 0.
     """
     c = device.constants
     if np.size(rows) and np.max(rows) <= LARGEST_DECODE_ROWS:
-        return np.asarray(c.gemm_compute_efficiency)
+        return np.asarray(c.gemm.compute_efficiency)
     span = np.log(PREFILL_ROWS / LARGEST_DECODE_ROWS)
     position = np.clip(
         np.log(np.maximum(rows, 1.0) * (1.0 / LARGEST_DECODE_ROWS)) * (1.0 / span), 0.0, 1.0
     )
     return np.asarray(
-        c.gemm_compute_efficiency
-        + position * (c.prefill_compute_efficiency - c.gemm_compute_efficiency)
+        c.gemm.compute_efficiency
+        + position * (c.prefill.compute_efficiency - c.gemm.compute_efficiency)
     )
 
 
@@ -75,7 +79,7 @@ def gemm(
     if outputs is None:
         return timing
     n = np.asarray(outputs, dtype=np.float64)
-    fills = device.constants.gemm_fill_ratio > 0.0 and n.size == 1
+    fills = device.constants.gemm.fill_ratio > 0.0 and n.size == 1
     if not (fills or "gemm" in device.constants.corrections):
         return timing
     k = _inputs(work, m, n)
@@ -116,18 +120,18 @@ def _partly_idle_rows(device: Device, outputs: float, most: float, dimensions: i
 
 def _form(device: Device, work: Work, m: Array, dtype: str, outputs: Number | None) -> Timing:
     """The time before it is corrected."""
-    c = device.constants
+    c = device.constants.gemm
     full = work.flops / (device.peak(dtype) * gemm_efficiency(device, m))
     compute = full * _rounding(device, m, dtype, outputs)
-    moved = work.bytes / c.gemm_bandwidth_efficiency
+    moved = work.bytes / c.bandwidth_efficiency
     if outputs is not None:
-        penalty = 1.0 / c.gemm_output_efficiency - 1.0 / c.gemm_bandwidth_efficiency
+        penalty = 1.0 / c.output_efficiency - 1.0 / c.bandwidth_efficiency
         moved = moved + work.written_bytes * penalty
     memory = moved / device.bandwidth_bytes_per_s
-    if outputs is not None and c.gemm_fill_ratio:
+    if outputs is not None and c.fill_ratio:
         memory = memory * _unfilled(device, m, outputs)
-    launch = np.asarray(c.gemm_launch_s)
-    return Timing(launch + joined(compute, memory, c.gemm_norm), compute, memory, launch)
+    launch = np.asarray(c.launch_s)
+    return Timing(launch + joined(compute, memory, c.norm), compute, memory, launch)
 
 
 def _of_other(work: Work, other: Array, rows: Array, outputs: Array, read: Array) -> Work:
@@ -173,22 +177,22 @@ def _rounding(device: Device, m: Array, dtype: str, outputs: Number | None) -> A
 
 def _single_factor(device: Device, m: Array) -> Array:
     """How much longer arithmetic takes because rows that fill no block are taken one by one."""
-    c = device.constants
-    if c.gemm_single_ratio == 1.0:
+    c = device.constants.gemm
+    if c.single_ratio == 1.0:
         return np.ones(())
-    return np.asarray(1.0 + (c.gemm_single_ratio - 1.0) * np.mod(m, c.gemm_block_rows) / m)
+    return np.asarray(1.0 + (c.single_ratio - 1.0) * np.mod(m, c.block_rows) / m)
 
 
 def _tile_factor(device: Device, m: Array, outputs: Number | None) -> Array:
-    c = device.constants
+    c = device.constants.gemm
     n = np.asarray(1.0 if outputs is None else outputs, dtype=np.float64)
-    per_row, effort = _row_tiles(c.gemm_tile_ratio, max(m.ndim, n.ndim))
+    per_row, effort = _row_tiles(c.tile_ratio, max(m.ndim, n.ndim))
     tiles = np.ceil(m * per_row - 1e-9)
     rows = tiles * effort
-    if outputs is not None and c.gemm_wave_ratio:
+    if outputs is not None and c.wave_ratio:
         per_tile = np.ceil(n / COLUMN_TILE) / device.processors
         waves = np.maximum(tiles * per_tile, 1.0)
-        rows = rows * (1.0 - c.gemm_wave_ratio + c.gemm_wave_ratio * np.ceil(waves - 1e-9) / waves)
+        rows = rows * (1.0 - c.wave_ratio + c.wave_ratio * np.ceil(waves - 1e-9) / waves)
     return np.asarray(rows.min(axis=0) / m)
 
 
@@ -207,20 +211,26 @@ def _unfilled(device: Device, m: Array, outputs: Number) -> Array:
         np.asarray(outputs, dtype=np.float64) / COLUMN_TILE
     )
     return np.asarray(
-        1.0 + device.constants.gemm_fill_ratio * (np.maximum(device.processors / tiles, 1.0) - 1.0)
+        1.0 + device.constants.gemm.fill_ratio * (np.maximum(device.processors / tiles, 1.0) - 1.0)
     )
 
 
 def experts(device: Device, work: Work, visited: Number, dtype: str) -> Timing:
     """Grouped expert products: launch, a term per visited expert, and the p-norm of the two
     roofs.
+
+    Args:
+        device: profile.
+        work: FLOPs and bytes, rows padded per expert.
+        visited: distinct experts D.
+        dtype: format that the matrix units compute in.
     """
-    c = device.constants
-    compute = work.flops / (device.peak(dtype) * c.moe_compute_efficiency)
-    memory = work.bytes / (device.bandwidth_bytes_per_s * c.moe_bandwidth_efficiency)
-    launch = c.moe_launch_s + c.moe_expert_s * np.asarray(visited, dtype=np.float64)
+    c = device.constants.moe
+    compute = work.flops / (device.peak(dtype) * c.compute_efficiency)
+    memory = work.bytes / (device.bandwidth_bytes_per_s * c.bandwidth_efficiency)
+    launch = c.launch_s + c.expert_s * np.asarray(visited, dtype=np.float64)
     return by_share(
-        device, Timing(launch + joined(compute, memory, c.moe_norm), compute, memory, launch), "moe"
+        device, Timing(launch + joined(compute, memory, c.norm), compute, memory, launch), "moe"
     )
 
 
@@ -250,17 +260,17 @@ def engine_experts(
         tokens: of the layer.
         row_bytes: bytes of the rows of all chosen experts, in 16 bits.
     """
-    c = device.constants
-    few = experts(device, work_of(c.moe_few_rows, c.moe_many_rows), visited, dtype)
+    c = device.constants.moe
+    few = experts(device, work_of(c.few_rows, c.many_rows), visited, dtype)
     tokens = np.asarray(tokens, dtype=np.float64)
     if kernel is None or np.max(tokens) <= FEW_TOKENS:
         return few
     work = work_of(kernel.tile_rows, kernel.tile_rows)
     moved = kernel.row_passes * np.asarray(row_bytes) / device.bandwidth_bytes_per_s
     compute = work.flops / (device.peak(dtype) * kernel.compute_efficiency) + moved
-    memory = work.bytes / (device.bandwidth_bytes_per_s * c.moe_bandwidth_efficiency)
-    launch = np.asarray(c.moe_launch_s + c.moe_expert_s * np.asarray(visited, dtype=np.float64))
-    many = Timing(launch + joined(compute, memory, c.moe_norm), compute, memory, launch)
+    memory = work.bytes / (device.bandwidth_bytes_per_s * c.bandwidth_efficiency)
+    launch = np.asarray(c.launch_s + c.expert_s * np.asarray(visited, dtype=np.float64))
+    many = Timing(launch + joined(compute, memory, c.norm), compute, memory, launch)
     share = np.log(np.maximum(tokens, 1.0) / FEW_TOKENS) / np.log(MANY_TOKENS / FEW_TOKENS)
     share = np.clip(share, 0.0, 1.0)
     return Timing(*(x * (1.0 - share) + y * share for x, y in zip(few, many, strict=True)))
@@ -275,14 +285,19 @@ def elementwise(device: Device, work: Work, *, fused: int = 0) -> Timing:
         fused: kernels that are part of another operation: their bytes still move, nothing is
             launched for them.
     """
-    c = device.constants
-    memory = work.bytes / (device.bandwidth_bytes_per_s * c.elementwise_bandwidth_efficiency)
-    launch = np.asarray(c.elementwise_kernel_s * max(c.elementwise_kernels_per_layer - fused, 0.0))
+    c = device.constants.elementwise
+    memory = work.bytes / (device.bandwidth_bytes_per_s * c.bandwidth_efficiency)
+    launch = np.asarray(c.kernel_s * max(c.kernels_per_layer - fused, 0.0))
     return Timing(launch + memory, np.zeros(()), memory, launch)
 
 
 def sampler(device: Device, rows: Number) -> Timing:
-    """Sampling or argmax over `rows` rows of logits: a launch and a term per row."""
-    c = device.constants
-    launch = c.sampler_launch_s + c.sampler_row_s * np.asarray(rows, dtype=np.float64)
+    """Sampling or argmax over `rows` rows of logits: a launch and a term per row.
+
+    Args:
+        device: profile.
+        rows: of logits, one per token to choose.
+    """
+    c = device.constants.sampler
+    launch = c.launch_s + c.row_s * np.asarray(rows, dtype=np.float64)
     return Timing(launch, np.zeros(()), np.zeros(()), launch)

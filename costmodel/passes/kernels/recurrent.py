@@ -21,8 +21,8 @@ def state_update(device: Device, work: Work, dtype: str) -> Timing:
         dtype: format that the units in charge compute in.
     """
     c = device.constants
-    efficiency = 1.0 if dtype == "fp32" else c.prefill_compute_efficiency
+    efficiency = 1.0 if dtype == "fp32" else c.prefill.compute_efficiency
     compute = work.flops / (device.peak(dtype) * efficiency)
-    memory = work.bytes / (device.bandwidth_bytes_per_s * c.elementwise_bandwidth_efficiency)
-    launch = np.asarray(KERNELS * c.elementwise_kernel_s)
+    memory = work.bytes / (device.bandwidth_bytes_per_s * c.elementwise.bandwidth_efficiency)
+    launch = np.asarray(KERNELS * c.elementwise.kernel_s)
     return Timing(launch + np.maximum(compute, memory), compute, memory, launch)

@@ -18,6 +18,10 @@ from hardware_profiles.fitted.residuals import SIZES, Regimes, Residuals
 class Place(NamedTuple):
     """Where a call lies among the regimes of its operation: shares of its time and sizes, arrays
     that broadcast.
+
+    Attributes:
+        axes: by name of a share or of a size.
+        shape: that they broadcast to.
     """
 
     axes: Mapping[str, Array]
@@ -31,6 +35,10 @@ class Place(NamedTuple):
 def place(timing: Timing, sizes: Mapping[str, Number] | None = None) -> Place:
     """Where a call lies, by its predicted time and by those of its sizes that regimes may be
     distinguished by.
+
+    Args:
+        timing: as it was predicted.
+        sizes: of the call by name; those that `SIZES` does not list are left out.
     """
     where = shares(timing)
     axes = {
@@ -45,6 +53,10 @@ def place(timing: Timing, sizes: Mapping[str, Number] | None = None) -> Place:
 def holds(regimes: Regimes, where: Place) -> Mask:
     """Which regimes a call lies in, [regimes, *shape]; none that is bounded by a size that is not
     known.
+
+    Args:
+        regimes: of the operation.
+        where: of `place`.
     """
     inside = np.ones((len(regimes), *[1] * len(where.shape)), dtype=bool)
     for axis, span in zip(regimes.axes, regimes.spans, strict=True):

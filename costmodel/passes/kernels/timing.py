@@ -12,7 +12,14 @@ from hardware_profiles.profile import Device
 
 
 class Timing(NamedTuple):
-    """Seconds of one operation and the three bounds it is made of; arrays that broadcast."""
+    """Seconds of one operation and the three bounds it is made of; arrays that broadcast.
+
+    Attributes:
+        seconds: the operation takes.
+        compute_s: of arithmetic at the share of the peak that is reached.
+        memory_s: of traffic at the share of the bandwidth that is reached.
+        launch_s: of fixed costs.
+    """
 
     seconds: Array
     compute_s: Array
@@ -23,6 +30,10 @@ class Timing(NamedTuple):
 class Shares(NamedTuple):
     """What distinguishes the regimes of an operation: launches in its time, arithmetic in
     arithmetic plus traffic.
+
+    Attributes:
+        launch: in [0, 1].
+        compute: in [0, 1].
     """
 
     launch: Array
@@ -81,6 +92,10 @@ def rounded(waves: Array, share: float) -> Array:
 
     A share of 1 is a kernel whose last, partly filled wave takes as long as a full one; 0 one whose
     units are spread evenly.
+
+    Args:
+        waves: work units over processors.
+        share: in [0, 1].
     """
     if share == 0.0:
         return np.maximum(1.0, waves)

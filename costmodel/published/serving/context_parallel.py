@@ -28,9 +28,9 @@ _MACHINES = (
     "device.peak_flops_per_s.fp8=1.6e15",
 )
 _FLASH_ATTENTION_3 = (
-    f"device.constants.context_compute_efficiency={540 / 800}",
-    "device.constants.context_tile_s=0",
-    "device.constants.context_unit_s=0",
+    f"device.constants.context.compute_efficiency={540 / 800}",
+    "device.constants.context.tile_s=0",
+    "device.constants.context.unit_s=0",
 )
 _QUANTISED = ("gate_up", "down")
 _PARTS = re.compile(r"CP(\d+)")

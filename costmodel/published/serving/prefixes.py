@@ -114,9 +114,9 @@ def _by_pytorch(d: Deployment, cost: PassCost, batch: int) -> float:
     )
     whole = model.hidden * (2.0 * _NORM_BYTES + 2.0 * _RESIDUAL_BYTES - 16.0)
     moved = batch * (whole + shared / d.tensor_parallel)
-    rate = d.device.bandwidth_bytes_per_s * c.elementwise_bandwidth_efficiency
+    rate = d.device.bandwidth_bytes_per_s * c.elementwise.bandwidth_efficiency
     return _with_nccl(d, cost, batch) + layers * (
-        _MORE_KERNELS * c.elementwise_kernel_s + moved / rate
+        _MORE_KERNELS * c.elementwise.kernel_s + moved / rate
     )
 
 

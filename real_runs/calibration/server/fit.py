@@ -23,49 +23,40 @@ from costmodel.passes.measured import PROMPT, fit_grids
 from costmodel.passes.ops import Array
 from costmodel.passes.precision import Precision, main_format
 from hardware_profiles.errors import InputError
+from hardware_profiles.fitted.constants import CONSTANT_NAMES, SPLIT_CONSTANTS
 from hardware_profiles.fitted.formats import WEIGHT_FORMATS, FormatGroup
-from hardware_profiles.profile import CONSTANT_NAMES, Device, NumberProvenance
+from hardware_profiles.profile import Device, NumberProvenance
 from traces.storage.kernels import KernelRow
 
 LEAST_ROWS = 6
 _LEAST_RATIO, _MOST_RATIO = 0.011, 0.95
 _PARAMETERS = (
-    Parameter(name="gemm_bandwidth_efficiency", low=0.002, high=1.9, start=0.2),
-    Parameter(name="gemm_compute_efficiency", low=0.002, high=1.9, start=0.2),
-    Parameter(name="gemm_single_ratio", low=1.0, high=6.0, start=1.5),
-    Parameter(name="attention_compute_efficiency", low=0.002, high=1.9, start=0.2),
-    Parameter(name="attention_bandwidth_efficiency", low=0.002, high=1.9, start=0.2),
-    Parameter(name="context_compute_efficiency", low=0.002, high=1.9, start=0.2),
-    Parameter(name="sampler_launch_s", low=0.0, high=0.05, start=1e-3),
-    Parameter(name="sampler_row_s", low=0.0, high=5e-3, start=1e-4),
+    Parameter(name="gemm.bandwidth_efficiency", low=0.002, high=1.9, start=0.2),
+    Parameter(name="gemm.compute_efficiency", low=0.002, high=1.9, start=0.2),
+    Parameter(name="gemm.single_ratio", low=1.0, high=6.0, start=1.5),
+    Parameter(name="attention.compute_efficiency", low=0.002, high=1.9, start=0.2),
+    Parameter(name="attention.bandwidth_efficiency", low=0.002, high=1.9, start=0.2),
+    Parameter(name="context.compute_efficiency", low=0.002, high=1.9, start=0.2),
+    Parameter(name="sampler.launch_s", low=0.0, high=0.05, start=1e-3),
+    Parameter(name="sampler.row_s", low=0.0, high=5e-3, start=1e-4),
 )
 # On a CPU both roofs of a product add up, attention takes query rows one by one, and nothing is
 # launched. Products of llama.cpp take four rows together and what is left row by row (`ggml_gemm_*`
 # and `ggml_gemv_*`, ggml-cpu/repack.cpp).
 _ON_CPU = {
-    "gemm_norm": 1.0,
-    "gemm_launch_s": 0.0,
-    "gemm_block_rows": 4.0,
-    "attention_padding_ratio": 0.0,
+    "gemm.norm": 1.0,
+    "gemm.launch_s": 0.0,
+    "gemm.block_rows": 4.0,
+    "attention.padding_ratio": 0.0,
     **dict.fromkeys(
         (
-            f"attention_{name}"
+            f"attention.{name}"
             for name in ("launch_s", "wave_s", "short_wave_s", "combine_s", "tile_s", "unit_s")
         ),
         0.0,
     ),
-    **dict.fromkeys((f"context_{name}" for name in ("launch_s", "tile_s", "unit_s")), 0.0),
+    **dict.fromkeys((f"context.{name}" for name in ("launch_s", "tile_s", "unit_s")), 0.0),
 }
-# a call of several query tokens runs the kernel of decoding there
-_LIKE_DECODING = (
-    "launch_s",
-    "wave_s",
-    "combine_s",
-    "bandwidth_efficiency",
-    "compute_efficiency",
-    "tile_s",
-    "wave_ratio",
-)
 _GROUPS = ("gemm", "attention", "verify", "context", "sampler", "prefill")
 
 
@@ -137,7 +128,7 @@ def fit_profile(
     values, _ = search(
         start, _PARAMETERS, seconds[aside], lambda device: predict(_verifying(device), fitted)
     )
-    values["prefill_compute_efficiency"] = min(values["gemm_compute_efficiency"], 1.0)
+    values["prefill.compute_efficiency"] = min(values["gemm.compute_efficiency"], 1.0)
     fresh = _verifying(with_constants(start, values))
     guess, measured = predict(fresh, rows)[~aside], seconds[~aside]
     error, residual = np.abs(guess / measured - 1.0), np.abs(measured / guess - 1.0)
@@ -204,10 +195,9 @@ def _verifying(device: Device) -> Device:
     """
     if device.kind != "cpu":
         return device
-    alike = {
-        f"verify_{name}": getattr(device.constants, f"attention_{name}") for name in _LIKE_DECODING
-    }
-    return with_constants(device, {**alike, "verify_mask_ratio": 0.5})
+    decoding = device.constants.attention
+    alike = {f"verify.{name}": getattr(decoding, name) for name in SPLIT_CONSTANTS}
+    return with_constants(device, {**alike, "verify.mask_ratio": 0.5})
 
 
 def _profile(
@@ -230,34 +220,21 @@ def _profile(
         (constant for constant in _GROUPS if not (own and constant in ("gemm", "prefill"))), spread
     )
     formats = dict(fresh.formats)
-    apart = [
-        constant
-        for constant in CONSTANT_NAMES
-        if own and constant.startswith(("gemm_", "prefill_"))
-    ]
+    apart = [name for name in CONSTANT_NAMES if own and name.startswith(("gemm.", "prefill."))]
     if own:
         formats[form] = {
-            group: FormatGroup(
-                values={
-                    constant: getattr(constants, constant)
-                    for constant in apart
-                    if constant.startswith(f"{group}_")
-                },
-                residual_ratio=spread,
-            )
+            group: FormatGroup(constants=constants.of(group), residual_ratio=spread)
             for group in ("gemm", "prefill")
         }
-        constants = replace(
-            constants, **{constant: getattr(base.constants, constant) for constant in apart}
-        )
+        constants = replace(constants, gemm=base.constants.gemm, prefill=base.constants.prefill)
         provenance |= {f"formats.{form}.{constant}": origin for constant in apart}
         provenance |= {
             f"formats.{form}.residual_ratio.{group}": origin for group in ("gemm", "prefill")
         }
     changed = [
-        name for name in CONSTANT_NAMES if getattr(constants, name) != getattr(base.constants, name)
+        name for name in CONSTANT_NAMES if constants.number(name) != base.constants.number(name)
     ]
-    fitted = [*(constant.name for constant in _PARAMETERS), "prefill_compute_efficiency", *changed]
+    fitted = [*(constant.name for constant in _PARAMETERS), "prefill.compute_efficiency", *changed]
     provenance |= {f"constants.{constant}": origin for constant in fitted if constant not in apart}
     groups = [constant for constant in _GROUPS if not (own and constant in ("gemm", "prefill"))]
     provenance |= {f"constants.residual_ratio.{group}": origin for group in groups}

@@ -16,8 +16,8 @@ from costmodel.engine_library import load_engine
 from costmodel.engines.record.overhead import BARE
 from costmodel.laws.acceptance import geometric
 from costmodel.passes.kernels.timing import shares
+from hardware_profiles.fitted.constants import OPERATIONS
 from hardware_profiles.fitted.residuals import Regime, Residuals
-from hardware_profiles.profile import OPERATIONS
 from tests.property_examples import examples
 
 SETTING = build_setting(

@@ -30,9 +30,9 @@ pytestmark = pytest.mark.heavy
 
 H100 = load_device("h100-sxm")
 TRUE_GEMM = {
-    "gemm_launch_s": 7e-6,
-    "gemm_compute_efficiency": 0.7,
-    "gemm_bandwidth_efficiency": 0.65,
+    "gemm.launch_s": 7e-6,
+    "gemm.compute_efficiency": 0.7,
+    "gemm.bandwidth_efficiency": 0.65,
 }
 
 
@@ -64,7 +64,7 @@ def found(rows):
 
 def test_a_fit_recovers_the_constants_behind_a_noisy_table(rows, found):
     for name, value in TRUE_GEMM.items():
-        assert getattr(found.device.constants, name) == pytest.approx(value, rel=0.1), name
+        assert found.device.constants.number(name) == pytest.approx(value, rel=0.1), name
     score = found.scores["gemm"]
     assert score.median < 0.02 and score.p90 < 0.05
     before = calibrate([rows], H100, fit=False).scores["gemm"]
@@ -77,10 +77,10 @@ def test_a_fit_recovers_the_constants_behind_a_noisy_table(rows, found):
     [
         (
             "attention_generation",
-            {"attention_launch_s": 5e-6, "attention_bandwidth_efficiency": 0.6},
+            {"attention.launch_s": 5e-6, "attention.bandwidth_efficiency": 0.6},
         ),
-        ("attention_verify", {"unsplit_tile_s": 2e-6, "unsplit_unit_s": 5e-6}),
-        ("mla_generation", {"mla_launch_s": 20e-6, "mla_bandwidth_efficiency": 0.5}),
+        ("attention_verify", {"unsplit.tile_s": 2e-6, "unsplit.unit_s": 5e-6}),
+        ("mla_generation", {"mla.launch_s": 20e-6, "mla.bandwidth_efficiency": 0.5}),
     ],
 )
 def test_attention_constants_are_recovered(operation, truth):
@@ -112,7 +112,7 @@ def test_attention_constants_are_recovered(operation, truth):
     found = calibrate([replace(rows, seconds=seconds)], H100)
     assert found.scores[operation].p90 < 0.03
     for name, value in truth.items():
-        assert getattr(found.device.constants, name) == pytest.approx(value, rel=0.15), name
+        assert found.device.constants.number(name) == pytest.approx(value, rel=0.15), name
 
 
 @given(scale=st.floats(0.2, 5.0), seed=st.integers(0, 20))
@@ -123,7 +123,7 @@ def test_errors_are_ratios(scale, seed):
     rows = timed_by(H100, products(60, seed), noise=0.1, seed=seed)
     c = H100.constants
     slower = replace(
-        with_constants(H100, {"gemm_launch_s": c.gemm_launch_s * scale}),
+        with_constants(H100, {"gemm.launch_s": c.gemm.launch_s * scale}),
         bandwidth_bytes_per_s=H100.bandwidth_bytes_per_s / scale,
         peak_flops_per_s={"bf16": H100.peak("bf16") / scale},
     )
@@ -151,7 +151,7 @@ def test_nothing_scored_was_fitted(rows, found):
     spoilt = replace(rows, seconds=np.where(aside, rows.seconds, rows.seconds * 3.0))
     other = calibrate([spoilt], H100)
     for name in TRUE_GEMM:
-        assert getattr(other.device.constants, name) == getattr(found.device.constants, name)
+        assert other.device.constants.number(name) == found.device.constants.number(name)
     assert other.scores["gemm"].median > 0.5 > found.scores["gemm"].median
 
 
@@ -222,9 +222,9 @@ def reductions(device, noise=0.0):
 
 def test_allreduce_constants_by_library_and_size():
     truth = {
-        "allreduce_launch_s": 7e-6,
-        "allreduce_one_shot_efficiency": 0.4,
-        "nccl_efficiency": 0.5,
+        "allreduce.launch_s": 7e-6,
+        "allreduce.one_shot_efficiency": 0.4,
+        "nccl.efficiency": 0.5,
     }
     rows = reductions(with_constants(H100, truth), noise=0.01)
     found = calibrate([rows], H100)
@@ -236,7 +236,7 @@ def test_allreduce_constants_by_library_and_size():
     }
     assert found.scores["allreduce"].median < 0.05
     for name, value in truth.items():
-        assert getattr(found.device.constants, name) == pytest.approx(value, rel=0.2), name
+        assert found.device.constants.number(name) == pytest.approx(value, rel=0.2), name
     assert set(part_labels(rows)) == set(found.scores["allreduce"].parts)
 
 
@@ -245,7 +245,7 @@ def test_a_fitted_profile_is_written_and_scores_the_same(rows, found, tmp_path):
     copy = load_device(tmp_path / "mine.toml")
     again = calibrate([rows], copy, fit=False).scores["gemm"]
     assert again.median == pytest.approx(found.scores["gemm"].median, rel=1e-9)
-    origin = copy.provenance["constants.gemm_launch_s"]
+    origin = copy.provenance["constants.gemm.launch_s"]
     assert (
         origin.kind == "measured"
         and "made.csv" in origin.source
@@ -299,7 +299,7 @@ def test_tables_of_one_operation_are_joined():
 
 def test_narrow_products_are_fitted_beside_those_of_sixteen_bits():
     b200 = load_device("b200-sxm")
-    truth = {"gemm_launch_s": 6e-6, "gemm_bandwidth_efficiency": 0.7}
+    truth = {"gemm.launch_s": 6e-6, "gemm.bandwidth_efficiency": 0.7}
     rows = products(least=16_384)
     rows = replace(
         rows, dtype=np.full(400, "fp8"), columns={**rows.columns, "converts": np.ones(400)}
@@ -307,11 +307,12 @@ def test_narrow_products_are_fitted_beside_those_of_sixteen_bits():
     seconds = timed(with_constants(b200.in_format("fp8"), truth), rows, dtype="fp8")[0]
     found = calibrate([replace(rows, seconds=seconds)], b200, dtype="fp8").device
     for name, value in truth.items():
-        assert found.formats["fp8"]["gemm"].values[name] == pytest.approx(value, rel=0.1), name
+        fitted = found.in_format("fp8").constants.number(name)
+        assert fitted == pytest.approx(value, rel=0.1), name
     assert found.formats["fp8"]["moe"] == b200.formats["fp8"]["moe"]
     assert found.constants == b200.constants
-    assert found.provenance["formats.fp8.gemm_launch_s"].source.startswith("fitted to")
-    assert found.provenance["constants.gemm_launch_s"] == b200.provenance["constants.gemm_launch_s"]
+    assert found.provenance["formats.fp8.gemm.launch_s"].source.startswith("fitted to")
+    assert found.provenance["constants.gemm.launch_s"] == b200.provenance["constants.gemm.launch_s"]
     assert calibrate([rows], b200, dtype="fp8", fit=False).device == b200
 
 

@@ -67,6 +67,6 @@ def test_a_fit_states_its_correction_and_scores_with_it():
     assert found.scores["gemm"].median < 0.03
     assert 0.7 <= found.scores["gemm"].coverage <= 0.9
     again = calibrate([products(2400, 5, 0.1)], found.device).device.constants
-    assert again.gemm_launch_s == pytest.approx(
-        found.device.constants.gemm_launch_s, rel=0.05, abs=2e-7
+    assert again.gemm.launch_s == pytest.approx(
+        found.device.constants.gemm.launch_s, rel=0.05, abs=2e-7
     )

@@ -171,7 +171,7 @@ def test_a_fit_states_intervals_that_hold_on_the_other_rows():
     sizes = {"rows": generator.choice([1.0, 16.0, 256.0, 1024.0], count), "outputs": n, "inputs": k}
     rows = measurements("gemm", sizes, np.ones(count), file="made.csv", dtype="bf16")
     spread = np.where(sizes["rows"] > 100, 0.08, 0.01) * generator.standard_normal(count)
-    truth = with_constants(H100, {"gemm_launch_s": 6e-6})
+    truth = with_constants(H100, {"gemm.launch_s": 6e-6})
     rows = replace(rows, seconds=timed(truth, rows)[0] * np.exp(spread))
     found = calibrate([rows], H100)
     score = found.scores["gemm"]

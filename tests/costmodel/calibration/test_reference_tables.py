@@ -172,8 +172,8 @@ def test_two_halves_of_a_table_agree_on_the_constants(reference_data):
     """Another seed fits another quarter, and ends near the same place."""
     tables = read_all([reference_data / "kernels" / "attn_gen_bf16_a100_sxm.csv"])
     first, second = (calibrate(tables, load_device("a100-sxm-80"), seed=seed) for seed in (1, 2))
-    for name in ("attention_tile_s", "attention_wave_s", "attention_wave_ratio"):
-        ratio = getattr(first.device.constants, name) / getattr(second.device.constants, name)
+    for name in ("attention.tile_s", "attention.wave_s", "attention.wave_ratio"):
+        ratio = first.device.constants.number(name) / second.device.constants.number(name)
         assert np.log(ratio) == pytest.approx(0.0, abs=0.25), name
     medians = [each.scores["attention_generation"].median for each in (first, second)]
     assert max(medians) < 0.05

@@ -244,8 +244,8 @@ def test_calls_of_a_general_library_take_longer():
         160 * allreduce(H100, 8192 * 2, 8, backend="nccl").seconds
     )
     assert second["allreduce"] > 2 * first["allreduce"]
-    assert second["context"] == pytest.approx(first["context"] + 80 * H100.constants.nccl_launch_s)
-    assert general.message_link(H100, 2).latency_s == H100.constants.nccl_launch_s
+    assert second["context"] == pytest.approx(first["context"] + 80 * H100.constants.nccl.launch_s)
+    assert general.message_link(H100, 2).latency_s == H100.constants.nccl.launch_s
     assert own.message_link(H100, 2) == own.link(H100, 2)
 
 

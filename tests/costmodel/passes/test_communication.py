@@ -43,7 +43,7 @@ def test_a_ring_takes_its_launch_and_the_bytes_that_it_sends(devices, generator)
         float(kernels.allreduce(H100, size, devices, backend="nccl").seconds)
         for size in (values[0].nbytes, 2 * values[0].nbytes)
     )
-    rate = H100.constants.nccl_efficiency * H100.link_bytes_per_s
+    rate = H100.constants.nccl.efficiency * H100.link_bytes_per_s
     assert whole - half == pytest.approx(sent / rate, rel=1e-6)
 
 

@@ -50,7 +50,7 @@ def test_only_fp8_on_hopper_has_constants_of_its_own():
     assert (
         with_eight_bit_products(
             deployment(device=load_device("h200-sxm"))
-        ).device.constants.gemm_launch_s
+        ).device.constants.gemm.launch_s
         < 4e-6
     )
 
@@ -64,7 +64,7 @@ def test_products_timed_alone():
     large = fp8.select(fp8.columns["rows"] == 4096)
     work = 2.0 * large.columns["rows"] * large.columns["outputs"] * large.columns["inputs"]
     share = np.median(work / large.seconds / H100.peak("fp8"))
-    assert device_of("cutlass").constants.prefill_compute_efficiency == pytest.approx(
+    assert device_of("cutlass").constants.prefill.compute_efficiency == pytest.approx(
         share, abs=0.005
     )
 
@@ -90,7 +90,7 @@ def quantising(engine, model="llama-3.1-70b", devices=1):
     cost = pass_cost(d, batch=8.0, query_tokens=1.0, context=512.0, logits="none")
     found = [each for each in cost.operations if each.role == "quantise"]
     return {
-        round(float(each.timing.launch_s) / H100.constants.elementwise_kernel_s) for each in found
+        round(float(each.timing.launch_s) / H100.constants.elementwise.kernel_s) for each in found
     } or {0}
 
 
@@ -132,7 +132,7 @@ def test_reductions_that_normalise_save_two_launches_per_layer(model, saved):
             if o.name == "elementwise" and not o.role
         )
 
-    kernel_s = H100.constants.elementwise_kernel_s * wide.architecture.layers
+    kernel_s = H100.constants.elementwise.kernel_s * wide.architecture.layers
     running = load_engine("tensorrt-llm").running(wide)
     assert launches_s(replace(running, norms_in_reductions=False)) - launches_s(
         running

@@ -119,7 +119,7 @@ def test_arrays_equal_one_at_a_time(split, batch, ctx):
 
 def test_several_tokens_take_the_constants_of_verification():
     device = load_device("a100-sxm-80")
-    slow = replace(device, constants=replace(device.constants, verify_launch_s=1e-3))
+    slow = replace(device, constants=device.constants.changed({"verify.launch_s": 1e-3}))
     assert attention(slow, 4, 1, 4096, split=True) == attention(device, 4, 1, 4096, split=True)
     assert attention(slow, 4, 2, 4096, split=True) > 0.9e-3
 
@@ -133,7 +133,7 @@ def test_heads_of_a_group_share_reads_until_too_many_requests_are_in_flight():
         * 8
         * 128
         * 2
-        / (device.bandwidth_bytes_per_s * device.constants.unsplit_bandwidth_efficiency)
+        / (device.bandwidth_bytes_per_s * device.constants.unsplit.bandwidth_efficiency)
     )
     assert per_token[2] == pytest.approx(4 * one_read, rel=0.05), (
         "four query heads per cached head, four reads"
@@ -213,7 +213,7 @@ def test_few_query_rows_over_a_latent_cache_read_it_once_per_tile_of_sixteen():
         return float(timing.seconds)
 
     assert seconds(32) / seconds(16) == pytest.approx(
-        1.0 + device.constants.mla_reread_ratio, rel=0.02
+        1.0 + device.constants.mla.reread_ratio, rel=0.02
     )
     assert seconds(64) < seconds(32)
 
@@ -221,13 +221,13 @@ def test_few_query_rows_over_a_latent_cache_read_it_once_per_tile_of_sixteen():
 @pytest.mark.parametrize("outputs", [1024, 4096, 65_536])
 def test_products_with_few_output_tiles_stream_their_weights_with_few_processors(outputs):
     device = load_device("b200-sxm").in_format("fp8")
-    even = replace(device, constants=replace(device.constants, gemm_fill_ratio=0.0))
+    even = replace(device, constants=device.constants.changed({"gemm.fill_ratio": 0.0}))
     work = ops.gemm(1, outputs, 65_536, weight_bytes=1.0, activation_bytes=2.0)
     slower = [
         kernels.gemm(each, work, 1, "fp8", outputs=outputs).memory_s for each in (device, even)
     ]
     idle = max(device.processors * 128 / outputs, 1.0) - 1.0
-    assert slower[0] / slower[1] == pytest.approx(1.0 + device.constants.gemm_fill_ratio * idle)
+    assert slower[0] / slower[1] == pytest.approx(1.0 + device.constants.gemm.fill_ratio * idle)
 
 
 def test_a_narrower_head_saves_arithmetic_and_no_softmax():
@@ -280,7 +280,7 @@ def test_reductions_grow_within_a_library(backend, size, devices):
     if (size < edge) == (2 * size < edge):
         assert seconds(2 * size) > seconds(size)
     assert seconds(size, graphs=False) == pytest.approx(
-        max(seconds(size), device.constants.allreduce_eager_s)
+        max(seconds(size), device.constants.allreduce.eager_s)
     )
 
 

@@ -30,7 +30,7 @@ def test_gemm_lies_between_its_derated_roofs_and_their_sum(rows, n, k):
 
 
 def test_an_infinite_norm_is_the_maximum(h100):
-    sharp = replace(h100, constants=replace(h100.constants, gemm_norm=np.inf))
+    sharp = replace(h100, constants=h100.constants.changed({"gemm.norm": np.inf}))
     work = ops.gemm(300, 4096, 4096, **BF16)
     timing = kernels.gemm(sharp, work, 300, "bf16")
     np.testing.assert_allclose(
@@ -40,14 +40,14 @@ def test_an_infinite_norm_is_the_maximum(h100):
 
 def test_large_products_use_prefills_efficiency(h100):
     assert kernels.gemm_efficiency(h100, 1024) == pytest.approx(
-        h100.constants.gemm_compute_efficiency
+        h100.constants.gemm.compute_efficiency
     )
     assert kernels.gemm_efficiency(h100, 4096) == pytest.approx(
-        h100.constants.prefill_compute_efficiency
+        h100.constants.prefill.compute_efficiency
     )
     between = kernels.gemm_efficiency(h100, 2048)
     low, high = sorted(
-        [h100.constants.gemm_compute_efficiency, h100.constants.prefill_compute_efficiency]
+        [h100.constants.gemm.compute_efficiency, h100.constants.prefill.compute_efficiency]
     )
     assert low < between < high
 
@@ -157,7 +157,7 @@ def test_measured_decode_attention(reference_data, h100):
 def test_rows_that_fill_no_block_take_longer_on_a_cpu_whose_profile_says_so():
     plain = load_device("cpu-generic")
     uneven = replace(
-        plain, constants=replace(plain.constants, gemm_block_rows=4.0, gemm_single_ratio=2.0)
+        plain, constants=plain.constants.changed({"gemm.block_rows": 4.0, "gemm.single_ratio": 2.0})
     )
     rows = np.array([1.0, 3.0, 4.0, 6.0, 8.0])
     work = ops.gemm(rows, 576, 576, **BF16)

@@ -115,7 +115,7 @@ def test_the_step_that_was_measured_on_an_a100_stays():
         ).seconds["moe"]
         for name in ("a100-sxm-80", "h100-sxm")
     )
-    assert load_device("a100-sxm-80").constants.moe_many_rows == 64.0
+    assert load_device("a100-sxm-80").constants.moe.many_rows == 64.0
     assert stays[1] >= stays[0]
     assert smooth[1] / smooth[0] < 1.02
 

@@ -87,14 +87,10 @@ def test_mixes_that_cannot_be_read_are_refused(name):
 
 def test_products_of_blocks_take_the_profiles_constants_for_that_format_and_other_operations_do_not():
     device = load_device("cpu-generic")
-    values = {
-        name: getattr(device.constants, name)
-        for name in dir(device.constants)
-        if name.startswith("gemm_")
-    }
-    values["gemm_compute_efficiency"] *= 0.5
+    gemm = device.constants.gemm
+    slower = replace(gemm, compute_efficiency=gemm.compute_efficiency * 0.5)
     own = replace(
-        device, formats={"q4_1": {"gemm": FormatGroup(values=values, residual_ratio=0.1)}}
+        device, formats={"q4_1": {"gemm": FormatGroup(constants=slower, residual_ratio=0.1)}}
     )
     small, point = load_model("smollm2-135m"), {"batch": 1, "query_tokens": 64, "context": 512}
 
@@ -160,7 +156,7 @@ def test_activations_are_quantised_in_a_pass_of_their_own():
     assert float(quantised[0].work.bytes) == 3.0 * per_layer
     assert [each.calls for each in quantised] == [80]  # the layers: the head computes in 16 bits
     c = WIDE.device.constants
-    assert float(quantised[0].timing.launch_s) == pytest.approx(4 * c.elementwise_kernel_s)
+    assert float(quantised[0].timing.launch_s) == pytest.approx(4 * c.elementwise.kernel_s)
     assert not [o for o in pass_cost(WIDE, **POINT).operations if o.role == "quantise"]
     weights_alone = replace(WIDE, precision=precision("int4"))
     assert not [o for o in pass_cost(weights_alone, **POINT).operations if o.role == "quantise"]
@@ -178,7 +174,7 @@ def test_experts_are_quantised_too():
     )  # qkv, output; router and experts read one vector; inner vectors of two
     assert float(narrowing.work.bytes) == 3.0 * inputs
     assert float(narrowing.timing.launch_s) == pytest.approx(
-        4 * moe.device.constants.elementwise_kernel_s
+        4 * moe.device.constants.elementwise.kernel_s
     )
 
 

@@ -53,10 +53,10 @@ def test_flash_attention_3_is_timed_by_its_own_constants(calls):
 
 def test_what_a_user_set_stays():
     slow = replace(
-        D, device=load_device("h100-sxm", ["device.constants.context_compute_efficiency=0.2"])
+        D, device=load_device("h100-sxm", ["device.constants.context.compute_efficiency=0.2"])
     )
     constants = with_prompt_attention(slow, "flash-attention-3").device.constants
-    assert constants.context_compute_efficiency == 0.2 and constants.context_norm == 4.0
+    assert constants.context.compute_efficiency == 0.2 and constants.context.norm == 4.0
 
 
 def test_only_hopper_has_other_kernels_than_its_profile():

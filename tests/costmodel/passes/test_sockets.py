@@ -20,4 +20,4 @@ def test_a_socket_reads_weights_at_what_is_published(device):
 
 
 def test_two_cores_keep_what_was_timed_on_them():
-    assert load_device("cpu-generic").constants.gemm_bandwidth_efficiency == 0.2
+    assert load_device("cpu-generic").constants.gemm.bandwidth_efficiency == 0.2

@@ -12,6 +12,7 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.engine_library import engine_names
 from costmodel.laws.acceptance import geometric
 from costmodel.passes import kernels, ops
+from hardware_profiles.fitted.constants import SPLIT_CONSTANTS
 from hardware_profiles.loader import device_names, load_device
 from tests.every import every
 from tests.property_examples import examples
@@ -90,20 +91,8 @@ def test_attention_of_several_tokens_takes_no_less_than_of_one(name):
         load_device(name),
         ([1, 4, 16, 64, 256], [16, 128, 1024, 8192, 65_536], [2, 3, 5, 9, 17]),
     )
-    own = (
-        "launch_s",
-        "wave_s",
-        "combine_s",
-        "bandwidth_efficiency",
-        "compute_efficiency",
-        "tile_s",
-        "wave_ratio",
-    )
-    if all(
-        getattr(device.constants, f"verify_{each}")
-        == getattr(device.constants, f"attention_{each}")
-        for each in own
-    ):
+    decode, verify = device.constants.attention, device.constants.verify
+    if all(getattr(decode, name) == getattr(verify, name) for name in SPLIT_CONSTANTS):
         pytest.skip("verification is timed as decoding")
     dtype = "bf16" if "bf16" in device.peak_flops_per_s else "fp16"
     batch, context, several = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))

@@ -67,6 +67,6 @@ def test_corrections_are_not_handed_down():
     for name in device_names():
         device = load_device(name)
         for operation in device.constants.corrections:
-            kind = device.provenance[f"constants.{operation}_launch_s"]
+            kind = device.provenance[f"constants.{operation}.launch_s"]
             assert kind.kind == "measured" and "carried over" not in kind.source
     assert not load_device("h100-pcie").constants.corrections

@@ -1,13 +1,13 @@
 """Constants of narrow formats: read, written, inherited, and used in the place of those of 16 bits
 and nowhere else."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.fitted.constants import CONSTANT_NAMES
 from hardware_profiles.loader import DATA, load_device
-from hardware_profiles.profile import CONSTANT_NAMES
 from hardware_profiles.writer import write_device
 
 B200 = load_device("b200-sxm")
@@ -18,13 +18,13 @@ def test_a_format_replaces_its_operations_and_nothing_else():
     changed = {
         name
         for name in CONSTANT_NAMES
-        if getattr(narrow.constants, name) != getattr(B200.constants, name)
+        if narrow.constants.number(name) != B200.constants.number(name)
     }
-    assert changed and {name.split("_")[0] for name in changed} == set(B200.formats["fp8"])
-    assert narrow.constants.gemm_launch_s == B200.formats["fp8"]["gemm"].values["gemm_launch_s"]
+    assert changed and {name.partition(".")[0] for name in changed} == set(B200.formats["fp8"])
+    assert narrow.constants.gemm.launch_s == B200.formats["fp8"]["gemm"].constants.launch_s
     assert narrow.constants.residual_ratio["gemm"] == B200.formats["fp8"]["gemm"].residual_ratio
     assert (
-        narrow.provenance["constants.gemm_launch_s"] == B200.provenance["formats.fp8.gemm_launch_s"]
+        narrow.provenance["constants.gemm.launch_s"] == B200.provenance["formats.fp8.gemm.launch_s"]
     )
     assert B200.in_format("bf16") is B200
 
@@ -37,7 +37,7 @@ def test_formats_survive_a_file(tmp_path):
         assert set(read.formats[dtype]) == set(groups)
         for operation, group in groups.items():
             again = read.formats[dtype][operation]
-            assert dict(again.values) == pytest.approx(dict(group.values))
+            assert asdict(again.constants) == pytest.approx(asdict(group.constants))
             assert (again.residual_ratio, again.regimes, again.correction) == (
                 group.residual_ratio,
                 group.regimes,
@@ -60,19 +60,19 @@ def test_blocks_of_weights_survive_a_file_although_no_device_has_a_peak_in_them(
         replace(B200, formats={"q4_k": {"gemm": group}}, provenance={**B200.provenance, **origins}),
         path,
     )
-    assert dict(load_device(path).formats["q4_k"]["gemm"].values) == pytest.approx(
-        dict(group.values)
+    assert asdict(load_device(path).formats["q4_k"]["gemm"].constants) == pytest.approx(
+        asdict(group.constants)
     )
 
 
 @pytest.mark.parametrize("name", ["gb200", "b300-sxm", "gb300", "jetson-agx-thor"])
 def test_relatives_carry_formats_over_with_wider_intervals(name):
     heir = load_device(name)
-    assert heir.formats["fp8"]["gemm"].values == B200.formats["fp8"]["gemm"].values
+    assert heir.formats["fp8"]["gemm"].constants == B200.formats["fp8"]["gemm"].constants
     assert heir.formats["fp8"]["gemm"].residual_ratio > B200.formats["fp8"]["gemm"].residual_ratio
     assert heir.formats["fp8"]["moe"].correction is None
-    assert heir.provenance["formats.fp8.gemm_launch_s"].kind == "assumed"
-    assert "carried over from b200-sxm" in heir.provenance["formats.fp8.gemm_launch_s"].source
+    assert heir.provenance["formats.fp8.gemm.launch_s"].kind == "assumed"
+    assert "carried over from b200-sxm" in heir.provenance["formats.fp8.gemm.launch_s"].source
 
 
 @pytest.mark.parametrize(
@@ -103,4 +103,4 @@ def test_constants_that_a_file_may_leave_out_leave_the_form_as_it_was(tmp_path):
         )
     )
     constants = load_device(path).constants
-    assert (constants.context_row_tile, constants.mla_reread_ratio) == (64.0, 0.0)
+    assert (constants.context.row_tile, constants.mla.reread_ratio) == (64.0, 0.0)

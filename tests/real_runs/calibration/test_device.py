@@ -48,32 +48,32 @@ def truth():
             peak_flops_per_s={"fp32": PEAK, "bf16": PEAK},
         ),
         {
-            "gemm_launch_s": 6e-6,
-            "gemm_compute_efficiency": 0.8,
-            "gemm_bandwidth_efficiency": 0.7,
-            "gemm_norm": 2.0,
-            "gemm_output_efficiency": 0.7,
-            "gemm_tile_ratio": 0.0,
-            "gemm_wave_ratio": 0.0,
-            "verify_launch_s": 3e-5,
-            "verify_wave_s": 4e-6,
-            "verify_tile_s": 0.0,
-            "verify_combine_s": 0.0,
-            "verify_wave_ratio": 0.0,
-            "attention_launch_s": 2e-5,
-            "attention_wave_s": 3e-6,
-            "attention_short_wave_s": 3e-6,
-            "attention_tile_s": 0.0,
-            "attention_combine_s": 0.0,
-            "attention_wave_ratio": 0.0,
-            "attention_bandwidth_efficiency": 0.5,
-            "attention_compute_efficiency": 0.9,
-            "verify_bandwidth_efficiency": 0.6,
-            "verify_compute_efficiency": 0.5,
-            "elementwise_kernel_s": 2e-5,
-            "elementwise_bandwidth_efficiency": 0.4,
-            "sampler_launch_s": 4e-4,
-            "sampler_row_s": 6e-5,
+            "gemm.launch_s": 6e-6,
+            "gemm.compute_efficiency": 0.8,
+            "gemm.bandwidth_efficiency": 0.7,
+            "gemm.norm": 2.0,
+            "gemm.output_efficiency": 0.7,
+            "gemm.tile_ratio": 0.0,
+            "gemm.wave_ratio": 0.0,
+            "verify.launch_s": 3e-5,
+            "verify.wave_s": 4e-6,
+            "verify.tile_s": 0.0,
+            "verify.combine_s": 0.0,
+            "verify.wave_ratio": 0.0,
+            "attention.launch_s": 2e-5,
+            "attention.wave_s": 3e-6,
+            "attention.short_wave_s": 3e-6,
+            "attention.tile_s": 0.0,
+            "attention.combine_s": 0.0,
+            "attention.wave_ratio": 0.0,
+            "attention.bandwidth_efficiency": 0.5,
+            "attention.compute_efficiency": 0.9,
+            "verify.bandwidth_efficiency": 0.6,
+            "verify.compute_efficiency": 0.5,
+            "elementwise.kernel_s": 2e-5,
+            "elementwise.bandwidth_efficiency": 0.4,
+            "sampler.launch_s": 4e-4,
+            "sampler.row_s": 6e-5,
         },
     )
 
@@ -154,10 +154,10 @@ def test_the_profile_times_passes_as_the_machine_did(trace, truth, tmp_path):
         again.calibrated and again.processors == 1 and again.cache_bytes == pytest.approx(1 << 25)
     )
     assert again.bandwidth_bytes_per_s == pytest.approx(BANDWIDTH)
-    assert again.provenance["constants.gemm_launch_s"].kind == "measured"
+    assert again.provenance["constants.gemm.launch_s"].kind == "measured"
     assert read_kernels(found.trace).provenance.profile == again.name
-    launches = ("gemm_launch_s", "attention_launch_s", "verify_launch_s", "elementwise_kernel_s")
-    assert all(1e-6 <= getattr(again.constants, name) <= 5e-5 for name in launches)
+    launches = ("gemm.launch_s", "attention.launch_s", "verify.launch_s", "elementwise.kernel_s")
+    assert all(1e-6 <= again.constants.number(name) <= 5e-5 for name in launches)
     assert again.host_link_bytes_per_s < again.bandwidth_bytes_per_s
     assert again.calibrated == found.device.calibrated
     rows = [r for r in trace.rows if r.operation == "step"]
@@ -201,9 +201,9 @@ def test_few_rows_leave_constants_as_they_were(trace, truth):
         place = Path(folder) / "k.parquet"
         write_kernels(few, place)
         device, scores = fit_operations(trace_measurements(place), truth, dtype="fp32")
-    assert device.constants.gemm_launch_s == truth.constants.gemm_launch_s
+    assert device.constants.gemm.launch_s == truth.constants.gemm.launch_s
     assert (
-        device.constants.verify_launch_s == truth.constants.attention_launch_s
+        device.constants.verify.launch_s == truth.constants.attention.launch_s
     )  # timed as decoding
     assert scores["gemm"].rows_fitted == 0 and scores["gemm"].median < 0.05
 

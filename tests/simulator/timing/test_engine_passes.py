@@ -80,8 +80,8 @@ def test_norms_of_queries_and_keys_are_launched_and_move_what_they_normalise(mod
         for n in (0, 2)
     )
     moved = 2 * 2 * values * WHOLE["batch"]
-    launched = 2 * 64 * c.elementwise_kernel_s if values else 0.0
-    expected = launched + moved / (H100.bandwidth_bytes_per_s * c.elementwise_bandwidth_efficiency)
+    launched = 2 * 64 * c.elementwise.kernel_s if values else 0.0
+    expected = launched + moved / (H100.bandwidth_bytes_per_s * c.elementwise.bandwidth_efficiency)
     np.testing.assert_allclose(normed - plain, expected, rtol=1e-9, atol=1e-15)
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError, UnknownNameError
 from traces.importers.formats import REQUEST_READERS, import_requests, read_requests_any
+from traces.importers.requests.tables import TABLES
 from traces.kinds.provenance import BLOCK_TOKENS_KEY
 from traces.storage.acceptance_file import read_requests, write_requests
 
@@ -148,6 +149,36 @@ def test_what_is_written_as_a_table_is_read_back(tmp_path_factory, rows):
     assert [*zip(trace.arrival_s, trace.prompt_tokens, trace.output_tokens, strict=True)] == rows
 
 
+@given(
+    st.sampled_from(
+        [(form, column) for form, table in TABLES.items() for column in table.arrival]
+        + [(form, None) for form, table in TABLES.items() if not table.arrival]
+    ),
+    st.data(),
+)
+def test_columns_of_every_table_mean_what_its_entry_says(tmp_path_factory, entry, data):
+    form, arrival = entry
+    table = TABLES[form]
+    prompt, output = (
+        data.draw(st.sampled_from(names)) for names in (table.prompt_tokens, table.output_tokens)
+    )
+    times = sorted(data.draw(st.lists(st.integers(0, 10**6), min_size=1, max_size=9)))
+    rows = [{prompt: at + 1, output: at + 2} for at in range(len(times))]
+    for row, time in zip(rows, times, strict=True):
+        if arrival is not None:
+            row[arrival.name] = time
+        if table.prefix_blocks:
+            row[table.prefix_blocks[0]] = [1, 2]
+    file = tmp_path_factory.mktemp("t") / "t.jsonl"
+    file.write_text("\n".join(json.dumps(row) for row in rows))
+    trace = import_requests(form, file)
+    begin = times[0] if arrival is not None and arrival.since_first else 0
+    unit_s = 0.0 if arrival is None else arrival.unit_s
+    assert trace.arrival_s.tolist() == [(time - begin) * unit_s for time in times]
+    assert trace.prompt_tokens.tolist() == [row[prompt] for row in rows]
+    assert trace.output_tokens.tolist() == [row[output] for row in rows]
+
+
 @pytest.mark.parametrize(
     ("form", "name", "content", "message"),
     [
@@ -167,6 +198,12 @@ def test_what_is_written_as_a_table_is_read_back(tmp_path_factory, rows):
             "row 2, ContextTokens: must be whole numbers",
         ),
         ("azure", "a.csv", AZURE.replace("396", "39.5"), "whole numbers"),
+        (
+            "azure",
+            "a.csv",
+            "arrival_s,input_tokens,output_tokens\n0,3,4\n1,-3,4\n",
+            "row 2, input_tokens: must be whole numbers",
+        ),
         ("azure", "a.csv", AZURE.replace("396", "many"), "whole numbers"),
         ("azure", "a.csv", AZURE.replace(",109", ""), "must stand in every row"),
         ("mooncake", "m.jsonl", json.dumps(MOONCAKE[0] | {"hash_ids": [1, "x"]}), "hash_ids"),

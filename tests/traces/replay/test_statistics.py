@@ -236,10 +236,10 @@ def test_by_kind_adds_up(generator):
         prompt_kinds=("math", "none", "chat"),
     )
     rows = by_kind(trace, 2, generator=generator)
-    assert [row["kind"] for row in rows] == ["chat", "math", "none"]
+    assert [row.kind for row in rows] == ["chat", "math", "none"]
     whole = replay_chain(trace, 2)
-    assert sum(row["tokens"] for row in rows) == whole.tokens.sum()
-    assert sum(row["steps"] for row in rows) == whole.steps.sum()
-    assert rows[2]["tokens_per_step"] is None and rows[2]["interval"] is None
-    low, high = rows[0]["interval"]
-    assert low == high == rows[0]["tokens_per_step"]
+    assert sum(row.tokens for row in rows) == whole.tokens.sum()
+    assert sum(row.steps for row in rows) == whole.steps.sum()
+    assert rows[2].tokens_per_step is None and rows[2].interval is None
+    low, high = rows[0].interval
+    assert low == high == rows[0].tokens_per_step

@@ -147,14 +147,16 @@ def _choices(row: Mapping[str, Any], file: str, name: str) -> Iterator[_Choice]:
                 key=f"{key}.new_tokens",
                 value=len(tokens),
             )
-        spelt = next((k for k in _LENGTHS if k in choice), None)
+        lengths_key = next((k for k in _LENGTHS if k in choice), None)
         alpha = (choice.get("alpha"), choice.get("alpha_num"))
         yield _Choice(
             name=question if index == 0 else f"{question}.{index}",
             kind=kind,
             steps=[n + 1 for n in last] if counted_by == "idxs" else last,
             tokens=tokens,
-            lengths=[] if spelt is None else expect_list(choice[spelt], file, f"{key}.{spelt}"),
+            lengths=[]
+            if lengths_key is None
+            else expect_list(choice[lengths_key], file, f"{key}.{lengths_key}"),
             alpha=(
                 (alpha[0], alpha[1])
                 if isinstance(alpha[0], list) and isinstance(alpha[1], list)
@@ -167,6 +169,7 @@ def _turns(choice: _Choice, file: str) -> Iterator[Steps]:
     """One request per turn, where the steps of the turns add up to the lengths; else one per
     answer.
     """
+    # the lengths of all turns stand in one list, in order
     bounds = [0, *itertools.accumulate(choice.steps)]
     if bounds[-1] != len(choice.lengths):
         bounds = [0, len(choice.lengths)]
@@ -196,6 +199,7 @@ def _alpha_rates(alphas: Sequence[tuple[Sequence[Any], Sequence[Any]]], file: st
         )
         if kept > tried:
             raise InputError("must not exceed alpha_num", file=file, key=f"alpha[{at}]", value=kept)
+        # alpha is conditional on the positions before; the product is not
         reached *= kept / tried if tried else 0.0
         rates.append(reached)
     return rates

@@ -10,7 +10,8 @@ acceptance at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,71 @@ from traces.kinds.acceptance import AcceptanceTrace, RequestTrace
 _RECORD = "spec_decode_acceptance"
 _POOLED = "pooled_spec_decode_acceptance_histogram"
 _REPORTS = ("response_metrics", "metrics", "output_metrics")
-_STARTS = ("request_start_time", "start_time", "request_start", "resolve_start")
-_PROMPTS = ("prompt_tokens", "input_tokens", "input_length")
-_OUTPUTS = ("output_tokens", "completion_tokens", "output_length")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _RequestKeys:
+    """Where a program's record of one request keeps what a trace of requests needs; of several keys
+    the first counts that holds a number.
+
+    Attributes:
+        source: program that wrote it, for the notes.
+        start: keys of the time of sending; inner ones follow a dot.
+        start_unit_s: seconds of its unit.
+        prompt_tokens: keys of the prompt's length, in tokens.
+        output_tokens: keys of the output's length, in tokens.
+        within: objects of the record in which the keys may stand, the outermost first.
+    """
+
+    source: str
+    start: Sequence[str]
+    start_unit_s: float = 1.0
+    prompt_tokens: Sequence[str]
+    output_tokens: Sequence[str]
+    within: Sequence[str] = ("",)
+
+
+_AIPERF = _RequestKeys(
+    source="an aiperf run",
+    start=("metadata.request_start_ns",),
+    start_unit_s=NANO,
+    prompt_tokens=("metrics.input_sequence_length",),
+    output_tokens=("metrics.output_sequence_length", "metrics.output_token_count"),
+)
+_GUIDELLM = _RequestKeys(  # newer versions nest times and lengths
+    source="a guidellm run",
+    start=("request_start_time", "start_time", "request_start", "resolve_start"),
+    prompt_tokens=(
+        "prompt_tokens",
+        "input_metrics.total_tokens",
+        "input_metrics.text_tokens",
+        "input_tokens",
+        "input_length",
+    ),
+    output_tokens=(
+        "output_tokens",
+        "output_metrics.total_tokens",
+        "output_metrics.text_tokens",
+        "completion_tokens",
+        "output_length",
+    ),
+    within=(
+        "",
+        "scheduler_info",
+        "scheduler_info.timings",
+        "request_info",
+        "request_info.timings",
+        "info",
+        "info.timings",
+    ),
+)
+_GENAI_PERF = _RequestKeys(
+    source="a genai-perf run",
+    start=("timestamp",),
+    start_unit_s=NANO,
+    prompt_tokens=("usage.prompt_tokens",),
+    output_tokens=("usage.completion_tokens",),
+)
 
 
 def read_aiperf(path: str | Path) -> AcceptanceTrace:
@@ -74,17 +137,8 @@ def read_aiperf_requests(path: str | Path) -> RequestTrace:
     Raises:
         InputError: anything that is not as described.
     """
-    file = str(path)
-    rows = [
-        (
-            _at(row, file, name, "metadata", ("request_start_ns",)) * NANO,
-            _at(row, file, name, "metrics", ("input_sequence_length",)),
-            _at(row, file, name, "metrics", ("output_sequence_length", "output_token_count")),
-        )
-        for name, row in _records(sample_of(path))
-        if not row.get("error")
-    ]
-    return _sorted_requests(rows, file, "an aiperf run")
+    records = ((name, row) for name, row in _records(sample_of(path)) if not row.get("error"))
+    return _requests(records, _AIPERF, str(path))
 
 
 def read_guidellm_requests(path: str | Path) -> RequestTrace:
@@ -95,11 +149,7 @@ def read_guidellm_requests(path: str | Path) -> RequestTrace:
         InputError: anything that is not as described.
     """
     file = str(path)
-    rows = []
-    for name, request in _guidellm_requests(path, file):
-        flat = _flat(request)
-        rows.append(tuple(_first(flat, keys, file, name) for keys in (_STARTS, _PROMPTS, _OUTPUTS)))
-    return _sorted_requests(rows, file, "a guidellm run")
+    return _requests(_guidellm_requests(path, file), _GUIDELLM, file)
 
 
 def read_genai_requests(path: str | Path) -> RequestTrace:
@@ -110,29 +160,27 @@ def read_genai_requests(path: str | Path) -> RequestTrace:
             tells no tokens.
     """
     file = str(path)
+    return _requests(_genai_requests(path, file), _GENAI_PERF, file)
+
+
+def _genai_requests(path: str | Path, file: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     document = expect_object(parse_json(read_text(path), file), file, "document")
-    rows = []
     for index, experiment in enumerate(
         expect_list(document.get("experiments"), file, "experiments")
     ):
         key = f"experiments[{index}].requests"
         requests = expect_object(experiment, file, f"experiments[{index}]").get("requests")
         for number, request in enumerate(expect_list(requests, file, key)):
-            sent = expect_object(request, file, f"{key}[{number}]")
+            name = f"{key}[{number}]"
+            sent = expect_object(request, file, name)
             usage = _usage(sent)
             if usage is None:
                 rule = (
                     "responses must report usage (--extra-inputs stream_options:...): text alone"
                     " has no token counts"
                 )
-                raise InputError(rule, file=file, key=f"{key}[{number}].response_outputs")
-            start = _number(sent.get("timestamp"), file, f"{key}[{number}].timestamp") * NANO
-            tokens = [
-                _number(usage.get(k), file, f"{key}[{number}].{k}")
-                for k in ("prompt_tokens", "completion_tokens")
-            ]
-            rows.append((start, *tokens))
-    return _sorted_requests(rows, file, "a genai-perf run")
+                raise InputError(rule, file=file, key=f"{name}.response_outputs")
+            yield name, {**sent, "usage": usage}
 
 
 def _usage(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -169,50 +217,23 @@ def _guidellm_requests(path: str | Path, file: str) -> Iterator[tuple[str, Mappi
             yield name, expect_object(request, file, name)
 
 
-def _flat(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The request's numbers, those that newer versions nest included; the outermost of a name
-    counts.
+def _requests(
+    records: Iterable[tuple[str, Mapping[str, Any]]], keys: _RequestKeys, file: str
+) -> RequestTrace:
+    """Requests in order of their sending, since the first of them.
+
+    Args:
+        records: of single requests, with their names for messages.
+        keys: where they keep their numbers.
+        file: name for messages.
     """
-    flat: dict[str, Any] = {}
-    for name in ("info", "request_info", "scheduler_info"):
-        inner = request.get(name)
-        if isinstance(inner, dict):
-            timings = inner.get("timings")
-            flat |= {
-                k: v
-                for k, v in (timings if isinstance(timings, dict) else {}).items()
-                if v is not None
-            }
-            flat |= {k: v for k, v in inner.items() if v is not None}
-    for name, flat_name in (("input_metrics", _PROMPTS[0]), ("output_metrics", _OUTPUTS[0])):
-        inner = request.get(name)
-        if isinstance(inner, dict):
-            flat[flat_name] = inner.get("total_tokens") or inner.get("text_tokens")
-    return flat | {k: v for k, v in request.items() if v is not None}
-
-
-def _first(flat: Mapping[str, Any], keys: Sequence[str], file: str, name: str) -> float:
-    key = next((key for key in keys if flat.get(key) is not None), keys[0])
-    return _number(flat.get(key), file, f"{name}.{key}")
-
-
-def _at(row: Mapping[str, Any], file: str, name: str, group: str, keys: Sequence[str]) -> float:
-    values = expect_object(row.get(group), file, f"{name}.{group}")
-    key = next((key for key in keys if key in values), keys[0])
-    value = values.get(key)
-    return _number(
-        value.get("value") if isinstance(value, dict) else value, file, f"{name}.{group}.{key}"
-    )
-
-
-def _number(value: object, file: str, key: str) -> float:
-    if type(value) not in (int, float) or not 0 <= value < 1e30:  # type: ignore[operator]
-        raise InputError("must be a number >= 0", file=file, key=key, value=value)
-    return float(value)  # type: ignore[arg-type]
-
-
-def _sorted_requests(rows: Sequence[tuple[float, ...]], file: str, source: str) -> RequestTrace:
-    """Requests in order of their sending, since the first of them."""
+    rows = []
+    for name, record in records:
+        start, prompt, output = (
+            _number_at(record, listed, keys.within, file, name)
+            for listed in (keys.start, keys.prompt_tokens, keys.output_tokens)
+        )
+        rows.append((start * keys.start_unit_s, prompt, output))
     if not rows:
         raise InputError("must list at least one request", file=file, key="rows", value=0)
     table = np.asarray(sorted(rows), dtype=np.float64)
@@ -221,8 +242,31 @@ def _sorted_requests(rows: Sequence[tuple[float, ...]], file: str, source: str) 
         arrival_s=table[:, 0] - table[0, 0],
         prompt_tokens=whole_column(table[:, 1], file, "prompt tokens"),
         output_tokens=whole_column(table[:, 2], file, "output tokens"),
-        source=source,
+        source=keys.source,
     )
+
+
+def _number_at(
+    record: Mapping[str, Any], keys: Sequence[str], within: Sequence[str], file: str, name: str
+) -> float:
+    """The number under the first of the keys that has one, in the outermost object that has it."""
+    values = ((key, _inner(_inner(record, place), key)) for key in keys for place in within)
+    key, value = next((pair for pair in values if pair[1] is not None), (keys[0], None))
+    # aiperf writes a number as an object with its unit
+    return _number(value.get("value") if isinstance(value, dict) else value, file, f"{name}.{key}")
+
+
+def _inner(value: Any, key: str) -> Any:
+    """What stands under a dotted key; the value itself under no key, None where nothing does."""
+    for part in key.split(".") if key else ():
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def _number(value: object, file: str, key: str) -> float:
+    if type(value) not in (int, float) or not 0 <= value < 1e30:  # type: ignore[operator]
+        raise InputError("must be a number >= 0", file=file, key=key, value=value)
+    return float(value)  # type: ignore[arg-type]
 
 
 def _speculates(sample: Sample) -> bool:

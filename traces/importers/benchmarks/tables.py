@@ -155,10 +155,12 @@ def _specforge(sample: Sample) -> Iterator[_Row]:
 
 
 def _yaml(sample: Sample, file: str) -> Iterator[_Row]:
+    # only one of the layouts is YAML
     import yaml
 
     if len(sample.text) > _MOST_YAML_CHARACTERS:
         raise InputError(f"must not exceed {_MOST_YAML_CHARACTERS} characters", file=file)
+    # anchors let a small file unfold to a huge one
     if re.search(r"(?<![\w'\"])[&*]\w", sample.text):
         raise InputError("must not use anchors", file=file)
     try:
@@ -184,6 +186,7 @@ def _chosen(rows: list[_Row], drafter: str | None, file: str) -> _Row:
             for row, text in zip(rows, texts, strict=True)
             if all(word in text for word in words)
         ]
+        # a name wins over whole words, and these over parts of words
         chosen = [row for row in rows if row.name == drafter] or wholly or partly
     if len(chosen) == 1:
         return chosen[0]
@@ -208,6 +211,7 @@ def _heads(row: _Row, file: str) -> AcceptanceTrace:
             tops.setdefault(int(match[1]), {})[int(match[2])] = _number(value, file, str(key))
     vectors = []
     for head in sorted(tops):
+        # accuracies add up over the top candidates; their differences are those of single ones
         within = [tops[head][top] for top in sorted(tops[head])]
         vectors.append(tuple(max(0.0, b - a) for a, b in zip([0.0, *within], within, strict=False)))
     notes = (

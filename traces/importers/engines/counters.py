@@ -20,7 +20,12 @@ from traces.importers.prometheus import Series, by_position, gained, models_of, 
 from traces.importers.recognition import Format
 from traces.kinds.acceptance import AcceptanceTrace
 
-_ENGINES = {"vllm-metrics": "vllm", "lmdeploy-metrics": "lmdeploy", "llama-cpp-metrics": "llamacpp"}
+_ENGINES = {  # by format: the prefix of the counters, and the engine's name
+    "vllm-metrics": ("vllm", "vLLM"),
+    "lmdeploy-metrics": ("lmdeploy", "LMDeploy"),
+    "llama-cpp-metrics": ("llamacpp", "llama.cpp"),
+}
+_NAMES = dict(_ENGINES.values())
 _POSITIONS = "num_accepted_tokens_per_pos"
 _COUNTERS = (
     "num_drafts",
@@ -30,7 +35,6 @@ _COUNTERS = (
     _POSITIONS,
 )
 _EFFICIENCY = "efficiency"
-_NAMES = {"vllm": "vLLM", "lmdeploy": "LMDeploy", "llamacpp": "llama.cpp"}
 
 
 def read(
@@ -96,6 +100,7 @@ def read(
         draft_tokens=proposed,
         accepted_tokens=accepted,
         rates=[count / drafts for count in positions] if drafts else (),
+        # counters are read one after the other: some steps may have ended between two of them
         slack=0.01 + 8 / max(drafts, 1),
         model=models_of(end),
         notes=notes,
@@ -131,5 +136,5 @@ FORMATS = tuple(
         claims=lambda sample, engine=engine: sample.says(f"^{engine}:spec_decode_num_"),  # type: ignore[misc]
         read=partial(read, engine=engine),
     )
-    for name, engine in _ENGINES.items()
+    for name, (engine, _) in _ENGINES.items()
 )

@@ -86,6 +86,8 @@ def _lines(text: str, file: str, marks: re.Pattern[str]) -> list[_Line]:
     lines = []
     before = (0, 0, 0)
     for number, line in enumerate(text.splitlines(), start=1):
+        # most lines of a log say nothing of this, and a search for words is much faster than the
+        # patterns
         if len(line) > _MAX_LINE or not (
             "throughput" in line or "acceptance rate" in line or "metrics:" in line
         ):
@@ -100,6 +102,7 @@ def _lines(text: str, file: str, marks: re.Pattern[str]) -> list[_Line]:
                     lines.append(_Line(stamp=stamp, window=window, rates=_rates(line)))
             elif totals := _TOTALS.search(line):
                 now = _running_totals(totals)
+                # totals that fall are those of another run, which begins at 0
                 restarted = any(new < old for new, old in zip(now, before, strict=True))
                 gained = (
                     now if restarted else tuple(n - o for n, o in zip(now, before, strict=True))
@@ -131,6 +134,7 @@ def _drafts(accepted: int, drafted: int, length: float | None, positions: int) -
     from the mean, which has two decimals.
     """
     full = drafted // positions if positions and drafted % positions == 0 else 0
+    # half of the last printed decimal, and a little for what binary fractions round
     if length is None or (full and abs(1 + accepted / full - length) <= 0.0051):
         return full
     if accepted and length > 1:
@@ -197,6 +201,7 @@ def _pooled(
     pooled = [at for at in with_drafts if rates[at]]
     for at in pooled:
         by_depth[: len(rates[at])] += np.asarray(rates[at]) * windows[at].drafts
+    # a window whose drafts are unknown has no weight among the rates either
     weight = sum(windows[at].drafts for at in pooled)
     return counted(
         file,

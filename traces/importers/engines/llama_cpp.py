@@ -176,6 +176,7 @@ def _running_totals(text: str, file: str) -> dict[str, list[_Drafting]]:
                     value=now.accepted,
                 )
         runs = totals.setdefault(match[1], [now])
+        # totals that fall are those of another run of the server
         if now.calls < runs[-1].calls or now.proposed < runs[-1].proposed:
             runs.append(now)
         else:
@@ -193,8 +194,10 @@ def _requests(text: str, file: str) -> Iterator[_Drafting]:
         elif (match := _REQUEST.search(line)) is not None and int(match[2]):
             accepted, proposed = int(match[1]), int(match[2])
             mean = _MEAN.search(line)
+            # every step emits one token beside the accepted ones
             drafts = max(predicted - accepted, 0)
             if mean is not None and accepted and float(mean[1]) > 1:
+                # the mean is 1 + accepted / drafts; a draft has one token at least
                 drafts = min(max(1, round(accepted / (float(mean[1]) - 1))), proposed)
             with naming(file, f"line {number}"):
                 if accepted > proposed:

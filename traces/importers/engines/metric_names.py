@@ -66,10 +66,8 @@ RATES: Mapping[str, tuple[str, str]] = {
 of one request."""
 
 STEPS = "iteration_tokens_total"  # vLLM: a histogram whose name ends like a counter's
-DECODES, BUSY = (
-    "n_decode",
-    "n_busy_slots_per_decode",
-)  # llama.cpp: a count and its mean since the start
+# llama.cpp: a count and its mean since the start
+DECODES, BUSY = ("n_decode", "n_busy_slots_per_decode")
 
 
 def first_of(

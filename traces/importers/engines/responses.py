@@ -9,7 +9,8 @@ accepted drafts, or the mean. It cannot know batch sizes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,22 +20,37 @@ from traces.importers.recognition import Format, Sample, sample_of
 from traces.importers.records import is_record, pooled, record_of, request_objects
 from traces.kinds.acceptance import AcceptanceTrace
 
+_Key = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Responses:
+    """Where the responses of one engine keep the record of their request's speculation.
+
+    Attributes:
+        source: what wrote them, for the provenance.
+        records: keys of the record, from the outermost in; the first that leads to one counts.
+    """
+
+    source: str
+    records: Sequence[_Key]
+
+
 _ENGINES = {
-    "vllm-responses": (
-        "vLLM responses",
-        ("metrics", "speculative_decoding"),
-        ("speculative_decoding",),
+    "vllm-responses": _Responses(
+        source="vLLM responses",
+        records=(("metrics", "speculative_decoding"), ("speculative_decoding",)),
     ),
-    "sglang-responses": (
-        "SGLang responses",
-        ("meta_info",),
-        ("choices", 0, "meta_info"),
-        ("sglext",),
+    "sglang-responses": _Responses(
+        source="SGLang responses",
+        records=(("meta_info",), ("choices", 0, "meta_info"), ("sglext",)),
     ),
-    "tensorrt-llm-responses": (
-        "TensorRT-LLM responses",
-        ("perf_metrics", "speculative_decoding"),
-        ("choices", 0, "perf_metrics", "speculative_decoding"),
+    "tensorrt-llm-responses": _Responses(
+        source="TensorRT-LLM responses",
+        records=(
+            ("perf_metrics", "speculative_decoding"),
+            ("choices", 0, "perf_metrics", "speculative_decoding"),
+        ),
     ),
 }
 
@@ -50,35 +66,41 @@ def read(path: str | Path, *, engine: str) -> AcceptanceTrace:
         InputError: no response reports speculation, or its counts contradict each other.
     """
     file = str(path)
-    source, *places = _ENGINES[engine]
+    responses = _ENGINES[engine]
     records, models = [], set()
     for name, response in request_objects(sample_of(path)):
-        spoken = response.get("response", response)
-        models.add(str(spoken.get("model", "")) if isinstance(spoken, dict) else "")
-        value = _at(response, places)
+        body = response.get("response", response)
+        models.add(str(body.get("model", "")) if isinstance(body, dict) else "")
+        value = _record_in(response, responses.records)
         if value is not None:
             records.append(record_of(value, file, name))
     if not records:
         raise InputError("no response reports the speculation of its request", file=file)
-    return pooled(records, file, source=str(source), model=", ".join(sorted(models - {""}))[:300])
+    return pooled(
+        records, file, source=responses.source, model=", ".join(sorted(models - {""}))[:300]
+    )
 
 
-def _at(response: Mapping[str, Any], places: Any) -> Mapping[str, Any] | None:
-    """The record of a response, by the first place that has one."""
-    for spoken in (response, response.get("response")):
-        for place in places:
-            value: Any = spoken
-            for step in place:
-                listed = isinstance(value, list) and isinstance(step, int) and len(value) > step
-                value = (
-                    value[step] if listed else value.get(step) if isinstance(value, dict) else None
-                )
+def _record_in(response: Mapping[str, Any], keys: Sequence[_Key]) -> Mapping[str, Any] | None:
+    """The record of a response, under the first of the keys that has one; None where none has.
+
+    A client may have kept the response inside an object of its own, under `response`.
+    """
+    for body in (response, response.get("response")):
+        for key in keys:
+            value: Any = body
+            for part in key:
+                if isinstance(part, int):
+                    is_long = isinstance(value, list) and len(value) > part
+                    value = value[part] if is_long else None
+                else:
+                    value = value.get(part) if isinstance(value, dict) else None
             if is_record(value):
                 return dict(value)
     return None
 
 
-def _claims(sample: Sample, places: Any) -> bool:
+def _claims(sample: Sample, responses: _Responses) -> bool:
     first: Mapping[str, Any] = sample.first
     listed = next(
         (first[k] for k in ("results", "responses", "records") if isinstance(first.get(k), list)),
@@ -86,10 +108,10 @@ def _claims(sample: Sample, places: Any) -> bool:
     )
     if listed and isinstance(listed[0], dict):
         first = listed[0]
-    return _at(first, places) is not None
+    return _record_in(first, responses.records) is not None
 
 
 FORMATS = tuple(
-    Format(name=name, claims=partial(_claims, places=places), read=partial(read, engine=name))
-    for name, (_, *places) in _ENGINES.items()
+    Format(name=name, claims=partial(_claims, responses=responses), read=partial(read, engine=name))
+    for name, responses in _ENGINES.items()
 )

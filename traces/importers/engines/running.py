@@ -128,9 +128,8 @@ def read_running(
         return first_of(span.total, prefix, COUNTERS[figure])
 
     output, requests, prompts = gained("output_tokens"), gained("requests"), gained("prompt_tokens")
-    steps = (
-        float(counts.drafts) if engine == "sglang" else None
-    )  # which counts every step of every request
+    # SGLang counts every step of every request
+    steps = float(counts.drafts) if engine == "sglang" else None
     if output is not None and counts.drafts and engine != "sglang":
         steps = output - (requests or 0.0) - counts.accepted_tokens
     batch, batch_from = _batch(span, engine, steps)

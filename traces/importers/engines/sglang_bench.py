@@ -125,6 +125,7 @@ def _window(row: Mapping[str, Any], file: str) -> Window:
     """One line: steps are tokens over the accept length, which is rounded."""
     tokens = next((_whole(row[key], file, key) for key in _TOKENS if row.get(key)), 0)
     batch = next((_whole(row[key], file, key) for key in _BATCH if row.get(key)), 0)
+    # the accept length counts the bonus token, so tokens over it are steps
     steps = round(tokens / _mean(row))
     nodes = _whole(row.get("num_draft_tokens"), file, "num_draft_tokens")
     accepted = tokens - steps

@@ -29,6 +29,7 @@ _NUMBER = r"(\d{1,9}(?:\.\d{1,9})?)"
 _BATCH = re.compile(r"Decode batch\b.*?#running-req: (\d{1,9})\b", re.ASCII)
 _LENGTH = re.compile(rf"(?<!block )\baccept len: {_NUMBER}", re.ASCII)
 _RATE = re.compile(rf"\baccept rate: {_NUMBER}", re.ASCII)
+# half of the second printed decimal, and a little for what binary fractions round
 _ROUNDING = 0.00501
 
 
@@ -102,6 +103,7 @@ def _draft_tokens(lines: Sequence[_Line]) -> tuple[int, list[str]]:
     rated = [line for line in lines if line.rate]
     if not rated:
         return 0, ["The lines print no accept rate: the draft length is unknown."]
+    # both meanings of the rate are tried; the one that fits every line tells the draft length
     with_root = _common([(line.length, line.rate or 0.0) for line in rated])
     without = _common([(line.length - 1, line.rate or 0.0) for line in rated])
     levels = sorted({*(total - 1 for total in with_root if total > 1), *without})

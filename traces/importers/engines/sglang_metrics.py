@@ -92,6 +92,7 @@ def _across_ranks(series: Series) -> int:
     """A counter over its labels, ranks of one tensor-parallel group counted once."""
     groups: dict[tuple[tuple[str, str], ...], float] = {}
     for (_, labels), value in series.items():
+        # ranks of a group count the same steps; the most advanced of them is the count
         group = tuple(
             label
             for label in labels

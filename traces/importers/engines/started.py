@@ -125,25 +125,26 @@ def _in_lines(text: str, patterns: tuple[str, ...]) -> list[Any]:
 
 
 def _in_json(document: Any) -> dict[str, list[Any]]:
-    held: dict[str, list[Any]] = {}
+    values: dict[str, list[Any]] = {}
     for key, value in _pairs(document):
-        held.setdefault(key, []).append(value)
+        values.setdefault(key, []).append(value)
     return {
-        name: next((held[key] for key in keys if key in held), []) for name, keys in _KEYS.items()
+        name: next((values[key] for key in keys if key in values), [])
+        for name, keys in _KEYS.items()
     }
 
 
 def _pairs(document: Any) -> Iterator[tuple[str, Any]]:
     """Keys with the values that are neither null nor objects, at any depth."""
-    waiting = [document]
-    while waiting:
-        here = waiting.pop()
-        if isinstance(here, list):
-            waiting += here
-        elif isinstance(here, dict):
-            for key, value in here.items():
+    pending = [document]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, list):
+            pending += node
+        elif isinstance(node, dict):
+            for key, value in node.items():
                 if isinstance(value, dict | list):
-                    waiting.append(value)
+                    pending.append(value)
                 elif value is not None and value != -1:  # SGLang's for no limit
                     yield str(key), value
 

@@ -131,6 +131,7 @@ def read_metrics(
             key=f"{_PREFIX}spec_decode_num_draft_tokens",
         )
     gauge = max((value for (name, _), value in end.items() if name == _GAUGE), default=0.0)
+    # the gauge is 1 + accepted / drafts; a draft has one token at least
     drafts = min(round(accepted / (gauge - 1)), proposed) if gauge > 1 and accepted else 0
     if drafts:
         notes.append(

@@ -24,7 +24,11 @@ from traces.importers.recognition import Format, Sample
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.summary import Window
 
-_COUNTS = {"Drafts": "drafts", "Draft tokens": "draft_tokens", "Accepted tokens": "accepted_tokens"}
+_COUNTS = {  # how the printed block and the result file call each
+    "drafts": ("Drafts", "spec_decode_num_drafts"),
+    "draft_tokens": ("Draft tokens", "spec_decode_draft_tokens"),
+    "accepted_tokens": ("Accepted tokens", "spec_decode_accepted_tokens"),
+}
 _PERCENT = 0.01
 _LENGTH = re.compile(r"^Acceptance length: +(\d{1,6}(?:\.\d{1,9})?) *$", re.MULTILINE | re.ASCII)
 _TITLE = re.compile(r"Serving Benchmark Result")
@@ -77,7 +81,7 @@ def read(path: str | Path) -> AcceptanceTrace:
 def _block(text: str) -> _Run:
     matches = {
         name: re.search(rf"^{label}: +(\d{{1,15}}) *$", text, re.MULTILINE | re.ASCII)
-        for label, name in _COUNTS.items()
+        for name, (label, _) in _COUNTS.items()
     }
     batch, length = _CONCURRENCY.search(text), _LENGTH.search(text)
     return _Run(
@@ -89,16 +93,12 @@ def _block(text: str) -> _Run:
 
 
 def _result(document: Mapping[str, Any], file: str) -> _Run:
-    keys = {
-        "drafts": "spec_decode_num_drafts",
-        "draft_tokens": "spec_decode_draft_tokens",
-        "accepted_tokens": "spec_decode_accepted_tokens",
-    }
     key = "spec_decode_per_position_acceptance_rates"
     batch, mean = document.get("max_concurrency"), document.get("spec_decode_acceptance_length")
     return _Run(
         counts={
-            name: expect_whole(document.get(key) or 0, file, key) for name, key in keys.items()
+            name: expect_whole(document.get(key) or 0, file, key)
+            for name, (_, key) in _COUNTS.items()
         },
         rates=[
             _number(rate, file, key) for rate in expect_list(document.get(key) or [], file, key)
@@ -122,7 +122,7 @@ def _pooled(runs: Sequence[_Run], file: str, model: str) -> AcceptanceTrace:
         raise InputError(
             "has no drafts: it was served without speculative decoding", file=file, key="Drafts"
         )
-    total = {name: sum(run.counts[name] for run in drafting) for name in _COUNTS.values()}
+    total = {name: sum(run.counts[name] for run in drafting) for name in _COUNTS}
     rates = np.zeros(max((len(run.rates) for run in drafting), default=0))
     for run in drafting:
         rates[: len(run.rates)] += np.asarray(run.rates, dtype=np.float64) * run.counts["drafts"]

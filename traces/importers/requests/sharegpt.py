@@ -71,10 +71,10 @@ def _claims(sample: Sample) -> bool:
     turns: list[Any] = next(
         (sample.first[key] for key in _TURNS if isinstance(sample.first.get(key), list)), []
     )
-    spoken = (
+    has_speakers = (
         bool(turns) and isinstance(turns[0], dict) and ("from" in turns[0] or "role" in turns[0])
     )
-    return isinstance(sample.document, list) and spoken
+    return isinstance(sample.document, list) and has_speakers
 
 
 FORMATS = (Format(name="sharegpt", kind="requests", claims=_claims, read=read),)

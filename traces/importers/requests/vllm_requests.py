@@ -8,6 +8,7 @@ where the version writes them). Leaves out what the server measured.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,18 +17,24 @@ from hardware_profiles.errors import InputError
 from traces.importers.files import expect_list, expect_object, parse_json, read_text
 from traces.importers.recognition import Format, Sample
 from traces.importers.request_tables import (
+    ArrivalColumn,
+    RequestTable,
     block_column,
-    block_ids,
-    priority_column,
-    read_columns,
+    read_table,
     request_trace,
-    second_column,
     time_column,
     whole_column,
 )
 from traces.kinds.acceptance import RequestTrace
 
 _SOURCE = "a run of a vLLM server"
+_TABLE = RequestTable(
+    source=_SOURCE,
+    arrival=(ArrivalColumn(name="arrival_s"),),
+    prompt_tokens=("input_tokens", "prompt_tokens"),
+    output_tokens=("output_tokens",),
+    priority=("priority",),
+)
 
 
 def read(path: str | Path) -> RequestTrace:
@@ -46,27 +53,11 @@ def read(path: str | Path) -> RequestTrace:
 
 
 def _table(path: str | Path) -> RequestTrace:
-    file = str(path)
     blocks = block_column(path) if Path(path).suffix.casefold() == ".parquet" else None
-    columns = {
-        "arrival_s": ("arrival_s",),
-        "prompt_tokens": ("input_tokens", "prompt_tokens"),
-        "output_tokens": ("output_tokens",),
-        "priority": ("priority",),
-    }
-    if blocks is not None:
-        columns["blocks"] = (blocks[0],)
-    table = read_columns(path, columns, optional=("priority",))
-    return request_trace(
-        file,
-        arrival_s=second_column(table["arrival_s"], file, "arrival_s"),
-        prompt_tokens=whole_column(table["prompt_tokens"], file, "input_tokens"),
-        output_tokens=whole_column(table["output_tokens"], file, "output_tokens"),
-        prefix_blocks=block_ids(table["blocks"], file, "blocks") if blocks is not None else None,
-        block_tokens=blocks[1] if blocks is not None else 16,
-        priority=priority_column(table.get("priority"), file),
-        source=_SOURCE,
-    )
+    if blocks is None:
+        return read_table(path, _TABLE)
+    name, tokens = blocks
+    return read_table(path, replace(_TABLE, prefix_blocks=(name,), block_tokens=tokens))
 
 
 def _result(path: str | Path) -> RequestTrace:

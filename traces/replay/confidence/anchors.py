@@ -180,6 +180,7 @@ def _rows(
     """
     words = -(-traces[0].canvas_tokens // _BITS)
     revealed, computed = (np.empty((len(order), words), dtype=np.uint64) for _ in range(2))
+    # `place[i]`: row of pass i in the order of states
     counts, place, start = np.empty(len(order), dtype=np.int64), np.argsort(order), 0
     for trace in traces:
         for part in trace.parts():

@@ -84,15 +84,15 @@ def block_passes(
     text_end = _text_ends(states, policy, tokens)
     last = np.diff(prompt[first], append=-1) != 0
     following = np.append(start[first][1:], 0)  # where the prompt's next block begins
-    here, stop = start[first], text_end[prompt[first]]
+    begin, stop = start[first], text_end[prompt[first]]
     ends = np.where(last, end[offsets[1:] - 1], following)
     reached = np.where(last, np.maximum(stop, ends), following)
     return BlockPasses(
         replay=replay,
         prompt=prompt[first],
-        start=here,
+        start=begin,
         end=ends,
-        tokens=np.minimum(reached, stop) - here,
+        tokens=np.minimum(reached, stop) - begin,
         pass_offsets=offsets,
         committed=committed,
     )

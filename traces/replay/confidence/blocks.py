@@ -52,7 +52,13 @@ class Blocks:
         return inside
 
     def unfinished(self, masked: Mask, tokens: NDArray[np.int32], end_id: int | None) -> Mask:
-        """bool[P]: canvases that take another pass."""
+        """bool[P]: canvases that take another pass.
+
+        Args:
+            masked: bool[P, L], positions that are not committed.
+            tokens: int32[P, L], ids of the committed ones.
+            end_id: id of the token that ends a text; None: the model has none.
+        """
         goes_on: Mask = np.asarray(masked.any(axis=1))
         if self._policy.stop == "end_token" and end_id is not None:
             first_mask = np.where(goes_on, masked.argmax(axis=1), self._length)

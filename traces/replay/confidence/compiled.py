@@ -22,9 +22,8 @@ NEAREST, SUBSET, SUPERSET = 0, 1, 2
 """Any state; first those that hold nothing which the canvas does not; first those that hold all
 that it does."""
 _FAR = 1 << 20  # further than any two states
-ALONE = (
-    4  # how sure a model is follows from how much it sees more than from what; 3 to 64 do as well
-)
+# how sure a model is follows from how much it sees more than from what; 3 to 64 do as well
+ALONE = 4
 
 
 @cached_njit(__file__, nogil=True, inline="always")

@@ -99,9 +99,9 @@ def decode(
     priority = random_priority(policy, tuple(requests), canvas_tokens)
     memory: dict[str, NDArray[Any]] = {}
     while (alive := blocks.unfinished(masked, tokens, end_id)).any():
-        begins, here = blocks.begins(alive), masked & alive[:, None]
+        begins, still_masked = blocks.begins(alive), masked & alive[:, None]
         whole = policy.commit == "gap" or (bool(policy.delimiters) and bool(begins.any()))
-        needed = here if whole else here & blocks.inside()
+        needed = still_masked if whole else still_masked & blocks.inside()
         forward = Pass(
             active=np.flatnonzero(alive),
             tokens=tokens,
@@ -111,25 +111,25 @@ def decode(
             start=blocks.start,
             end=blocks.end,
         )
-        seen = look(forward)
-        blocks.begin(begins, here, seen.doubt, seen.ids)
+        predicted = look(forward)
+        blocks.begin(begins, still_masked, predicted.doubt, predicted.ids)
         state = Confidence(
-            masked=here,
-            open=here & blocks.inside(),
-            doubt=seen.doubt,
-            entropy=seen.fields.get("entropy"),
-            logit_gap=seen.fields.get("logit_gap"),
+            masked=still_masked,
+            open=still_masked & blocks.inside(),
+            doubt=predicted.doubt,
+            entropy=predicted.fields.get("entropy"),
+            logit_gap=predicted.fields.get("logit_gap"),
             pass_of_block=blocks.passes,
             block_confidence=blocks.confidence,
             priority=priority,
-            ids=seen.ids,
+            ids=predicted.ids,
             start=blocks.start,
             memory=memory,
         )
         chosen = committed(policy, state)
         if after is not None:
             after(forward, chosen)
-        tokens, masked = np.where(chosen, seen.ids, tokens), masked & ~chosen
+        tokens, masked = np.where(chosen, predicted.ids, tokens), masked & ~chosen
         steps += alive
-        blocks.advance(alive, chosen, masked, seen.doubt)
+        blocks.advance(alive, chosen, masked, predicted.doubt)
     return Decoded(tokens=tokens, steps=steps, begun=blocks.begun)

@@ -132,6 +132,7 @@ def _compiles(policy: RefinePolicy) -> bool:
 
 def _counted(states: Anchors, group: Sequence[RefinePolicy], interval: bool) -> _Counted:
     """Passes of policies that differ in thresholds alone, prompt by prompt."""
+    # numba takes half a second to load: only where it is needed
     from traces.replay.confidence.compiled_grid import walk_prompt
 
     first, static = group[0], static_run(states, group[0])
@@ -144,7 +145,7 @@ def _counted(states: Anchors, group: Sequence[RefinePolicy], interval: bool) -> 
         entropies = np.ascontiguousarray(states.values[:, 1 + states.names.index("entropy")])
     shape = (3 if interval else 1, len(states.prompts), len(group))
     steps, begun = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-    held, same = np.zeros(shape[1:], dtype=np.int64), np.full(shape[1:], np.nan)
+    committed_tokens, same = np.zeros(shape[1:], dtype=np.int64), np.full(shape[1:], np.nan)
     tokens = np.empty((len(group), states.canvas_tokens), dtype=np.int32)
     for place in range(len(states.prompts)):
         p = _prompt(states, place)
@@ -170,20 +171,22 @@ def _counted(states: Anchors, group: Sequence[RefinePolicy], interval: bool) -> 
                     key="block_tokens",
                     value=first.block_tokens,
                 )
-        held[place] = (tokens != states.mask_id).sum(axis=1)
+        committed_tokens[place] = (tokens != states.mask_id).sum(axis=1)
         if static is not None:
             same[place] = (tokens == states.final_ids[static[place]]).mean(axis=1)
-    return _Counted(steps=steps, begun=begun, tokens=held, same=same)
+    return _Counted(steps=steps, begun=begun, tokens=committed_tokens, same=same)
 
 
 def _prompt(states: Anchors, prompt: int) -> _Prompt:
     rows, at = np.arange(*states.row_offsets[prompt : prompt + 2]), np.arange(states.canvas_tokens)
     cell = np.ascontiguousarray(states.cells(rows).T.astype(np.int32))
-    held = (states.revealed[rows][:, at // 64] >> (at % 64).astype(np.uint64)) & np.uint64(1) == 1
-    ids = np.where(held, states.final_ids[states.run_of_row[rows]], -1)
+    is_revealed = (states.revealed[rows][:, at // 64] >> (at % 64).astype(np.uint64)) & np.uint64(
+        1
+    ) == 1
+    ids = np.where(is_revealed, states.final_ids[states.run_of_row[rows]], -1)
     return _Prompt(
         final=np.ascontiguousarray(ids.T.astype(np.int32)),
-        shown=held.sum(axis=1).astype(np.int32),
+        shown=is_revealed.sum(axis=1).astype(np.int32),
         absent=np.where(cell < 0, _FAR, 0).astype(np.int32),
         cell=cell,
     )

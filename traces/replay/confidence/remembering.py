@@ -23,16 +23,23 @@ def credit(state: Confidence, at: At) -> Mask:
     while it is the likeliest; its logit is raised by `weight` times the logarithm of 1 + credit.
     Credit of other tokens, which lowers its probability in turn, is left out.
 
+    Args:
+        state: what a pass shows; its memory is updated.
+        at: `decay`, `power`, `weight` and `confidence` of the policy.
+
+    Returns:
+        bool[P, L], positions to commit.
+
     Reference: Wang et al. 2025, CreditDecoding, arXiv 2510.06133; its code in dInfer.
     """
     assert state.ids is not None
     ids, p = state.ids, 1.0 - state.doubt.astype(np.float64)
-    held, named = (
+    earlier_credit, credited_ids = (
         state.memory.get("credit", np.zeros(p.shape)),
         state.memory.get("credited", np.full(p.shape, -1)),
     )
-    same = (named == ids) & (state.pass_of_block > 0)[:, None]
-    now = p ** at["power"] + np.where(same, at["decay"] * held, 0.0)
+    same = (credited_ids == ids) & (state.pass_of_block > 0)[:, None]
+    now = p ** at["power"] + np.where(same, at["decay"] * earlier_credit, 0.0)
     state.memory["credit"], state.memory["credited"] = now, ids.copy()
     doubt = (1.0 - p) / (1.0 - p + p * (1.0 + now) ** at["weight"])
     return _or_surest(doubt, state.open, at["confidence"])
@@ -41,6 +48,13 @@ def credit(state: Confidence, at: At) -> Mask:
 def history(state: Confidence, at: At) -> Mask:
     """Positions whose likeliest token is so probable on average over so many passes, 0 where it was
     not the likeliest.
+
+    Args:
+        state: what a pass shows; its memory is updated.
+        at: `passes` and `confidence` of the policy.
+
+    Returns:
+        bool[P, L], positions to commit.
 
     Reference: Chen et al. 2025, coherent contextual decoding, arXiv 2512.02044, whose abstract
     names an average over the contexts of earlier passes; how many they are, and that a threshold
@@ -77,6 +91,13 @@ def phases(state: Confidence, at: At) -> Mask:
     with so much as `reach_confidence`; it is settled once `window` estimates in a row spread by
     less than `spread`, else it is their mean after `passes` passes. The paper's code goes on with
     slow passes over a block that is full already; here the block ends.
+
+    Args:
+        state: what a pass shows; its memory is updated.
+        at: `passes`, `window`, `spread`, `reach_confidence` and `confidence` of the policy.
+
+    Returns:
+        bool[P, L], positions to commit.
 
     Reference: Wei et al. 2025, SlowFast sampling, arXiv 2506.10848, and its code.
     """
@@ -127,9 +148,8 @@ def _estimate_span(
     looks = slow & (before["settled"] == 0)
     rolled = np.concatenate([before["estimates"][1:], estimate[None]])
     estimates = np.where(looks, rolled, before["estimates"])
-    recorded_passes = np.minimum(
-        before["slow_passes"] + 1, len(estimates)
-    )  # of this span, the newest last
+    # of this span, the newest last
+    recorded_passes = np.minimum(before["slow_passes"] + 1, len(estimates))
     mine = np.arange(len(estimates))[:, None] >= len(estimates) - recorded_passes
     mean = np.where(mine, estimates, 0).sum(axis=0) / recorded_passes
     spread = np.sqrt(np.where(mine, (estimates - mean) ** 2, 0.0).sum(axis=0) / recorded_passes)

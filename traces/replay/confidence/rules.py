@@ -213,6 +213,14 @@ def random_priority(
 ) -> NDArray[np.float64] | None:
     """Order in which a random rule commits, from its seed and the names of the prompts; None for
     other rules.
+
+    Args:
+        policy: of the replay.
+        requests: names of the P prompts.
+        canvas_tokens: positions L of a canvas.
+
+    Returns:
+        float64[P, L], a permutation of 0..L-1 per prompt; or None.
     """
     if policy.commit != "random":
         return None

@@ -21,6 +21,11 @@ Counts = NDArray[np.int64]
 def self_verified_passes(states: Anchors, runs: Counts, policy: RefinePolicy) -> Counts:
     """Passes of every prompt, the first one over the empty canvas counted: int64[P]; see
     `self_verified_commits`.
+
+    Args:
+        states: recorded states of P prompts.
+        runs: int64[P], the run of every prompt to follow.
+        policy: of the replay.
     """
     return np.array(
         [commits.size for commits in self_verified_commits(states, runs, policy)], dtype=np.int64
@@ -67,9 +72,9 @@ def _drafted(
     open_here = (cells >= 0) & (place >= start[:, None]) & (place < start[:, None] + block)
     doubt = np.where(open_here, states.values[cells, 0], np.inf)
     surest = np.argsort(doubt, axis=1, kind="stable")[:, :drafts]
-    held = np.take_along_axis(open_here, surest, axis=1)
+    in_block = np.take_along_axis(open_here, surest, axis=1)
     ids = states.top_ids[np.take_along_axis(cells, surest, axis=1)]
-    return np.where(held, surest, -1), np.where(held, ids, -1)
+    return np.where(in_block, surest, -1), np.where(in_block, ids, -1)
 
 
 def _commits(places: NDArray[np.int64], ids: NDArray[np.int32], block: int) -> Counts:

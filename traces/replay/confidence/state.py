@@ -61,7 +61,15 @@ def first(values: NDArray[np.floating], open: Mask, count: NDArray[np.int64]) ->
 
 
 def ranks(values: NDArray[np.floating], open: Mask) -> NDArray[np.int64]:
-    """Places of positions among the open ones of their row, least value first."""
+    """Places of positions among the open ones of their row, least value first.
+
+    Args:
+        values: [P, L].
+        open: bool[P, L].
+
+    Returns:
+        int64[P, L]; positions that are not open come last.
+    """
     order = np.argsort(np.where(open, values, np.inf), axis=1, kind="stable")
     ranks = np.empty_like(order)
     np.put_along_axis(ranks, order, np.arange(values.shape[1])[None, :], axis=1)

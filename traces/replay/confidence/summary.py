@@ -100,9 +100,9 @@ def _commit_doubt(trace: ConfidenceTrace) -> NDArray[np.float64]:
     was.
     """
     run, step, position = trace.cells()
-    here = trace.committed_at[run, position] == step - trace.step_offsets[run]
+    is_commit = trace.committed_at[run, position] == step - trace.step_offsets[run]
     doubt = np.zeros(trace.final_ids.shape, dtype=np.float64)
-    doubt[run[here], position[here]] = trace.doubt[here]
+    doubt[run[is_commit], position[is_commit]] = trace.doubt[is_commit]
     return doubt
 
 

@@ -137,6 +137,8 @@ def _replayed(states: Anchors, policy: RefinePolicy, interval: bool) -> RefineRe
     exact = runs is not None or exact_steps is not None
     lower = upper = decoded.steps
     if interval and not exact:
+        # states that hold less than the canvas (1, SUBSET) are less sure of the rest, those that
+        # hold more (2, SUPERSET) surer: passes lie between, as a rule
         others = [decoded.steps, *(walked(states, policy, usable, mode).steps for mode in (1, 2))]
         lower, upper = np.min(others, axis=0), np.max(others, axis=0)
     same = _agreement(states, decoded.tokens, static)
@@ -201,12 +203,20 @@ def _left_out(states: Anchors, place: int) -> float | None:
     true = float((states.final_ids[own] == wrote).mean())
     if not 0.0 < true < 1.0 or not 0.0 < replayed < 1.0:
         return None
+    # a replay that agrees less often than the run itself is not corrected upwards
     return max(0.0, math.log(replayed / (1.0 - replayed)) - math.log(true / (1.0 - true)))
 
 
 def usable_runs(states: Anchors, runs: Counts | None) -> NDArray[np.bool_]:
     """Runs whose states a replay may take: those of the recorded policy, or where there are none,
     all.
+
+    Args:
+        states: recorded states.
+        runs: int64[P], the policy's own run of every prompt; None: it was not recorded.
+
+    Returns:
+        bool[runs].
     """
     everyone = np.ones(len(states.policy_of_run), dtype=np.bool_)
     return everyone if runs is None else np.isin(np.arange(len(everyone)), runs)
@@ -221,7 +231,18 @@ def nearest(
 ) -> NDArray[np.int32]:
     """The cell of the nearest recorded state at every needed position of the active canvases; -1
     where none is.
+
+    Args:
+        states: recorded states.
+        forward: the pass to answer.
+        needed: bool[P, L], positions whose cell is looked up.
+        usable: bool[runs], runs whose states may answer.
+        mode: of `compiled.nearest_cells`: which states may stand in.
+
+    Returns:
+        int32[P, L].
     """
+    # numba takes half a second to load: only where it is needed
     from traces.replay.confidence import compiled
 
     places = np.zeros(needed.shape, dtype=np.int32)
@@ -255,7 +276,15 @@ def walked(
 
     Prompts are walked in groups of `GROUP_POSITIONS` canvas positions: what a walk takes does not
     grow with the file.
+
+    Args:
+        states: recorded states.
+        policy: of the replay.
+        usable: bool[runs], runs whose states may answer.
+        mode: of `compiled.nearest_cells`: which states may stand in.
+        after: called after every pass; None: nothing is.
     """
+    # canvases are independent of each other, so groups change memory and no result
     most = max(1, GROUP_POSITIONS // states.canvas_tokens)
     groups = [states.of_prompts(slice(at, at + most)) for at in range(0, len(states.prompts), most)]
     decoded = [_group_walked(group, policy, usable, mode, after) for group in groups]
@@ -294,7 +323,17 @@ def _group_walked(
 
 
 def check_answerable(states: Anchors, policy: RefinePolicy, *, recorded: bool) -> None:
-    """Refuse what the recordings cannot answer for a policy that they did not follow."""
+    """Refuse what the recordings cannot answer for a policy that they did not follow.
+
+    Args:
+        states: recorded states.
+        policy: of the replay.
+        recorded: whether a run followed this very policy.
+
+    Raises:
+        InputError: a field that the rule reads and not every trace has, a cache that was not
+            recorded, or a rule that is replayed from its own recordings alone.
+    """
     for name in policy.rule.needs:
         if name not in states.names:
             raise InputError(
@@ -330,12 +369,21 @@ def check_answerable(states: Anchors, policy: RefinePolicy, *, recorded: bool) -
 
 
 def static_run(states: Anchors, policy: RefinePolicy) -> Counts | None:
-    """Every prompt's run of one token a pass: of the same block if there is one."""
+    """Every prompt's run of one token a pass: of the same block if there is one.
+
+    Args:
+        states: recorded states.
+        policy: of the replay.
+
+    Returns:
+        int64[P]; None where no such run was recorded.
+    """
     static = [
         recorded_policy
         for recorded_policy in states.policies
         if recorded_policy.commit == "static" and recorded_policy.at["tokens"] == 1
     ]
+    # sorted is stable: runs of the same block come first, others as recorded
     for recorded_policy in sorted(
         static, key=lambda item: item.block_tokens != policy.block_tokens
     ):

@@ -301,13 +301,13 @@ _known_law = lru_cache(maxsize=64)(_law)  # of shipped recordings, which are rea
 def _kinds(trace: AcceptanceTrace, k: int, seed: int) -> Sequence[Mapping[str, Any]]:
     return [
         {
-            "kind": row["kind"] or "unnamed",
-            "texts": row["requests"],
-            "tokens": row["tokens"],
-            "steps": row["steps"],
-            "tokens_per_step": row["tokens_per_step"],
+            "kind": row.kind or "unnamed",
+            "texts": row.requests,
+            "tokens": row.tokens,
+            "steps": row.steps,
+            "tokens_per_step": row.tokens_per_step,
             "80 % interval": (
-                "" if row["interval"] is None else "–".join(digits(v) for v in row["interval"])
+                "" if row.interval is None else "–".join(digits(v) for v in row.interval)
             ),
         }
         for row in by_kind(trace, k, generator=np.random.default_rng(seed))

@@ -62,8 +62,8 @@ def test_a_fit_writes_a_profile_that_scores_better(rooftree, table, fit):
     ).answer
     assert again["operations"]["gemm"]["median"] == pytest.approx(fitted["median"], rel=1e-6)
     assert (
-        load_device(out).constants.gemm_bandwidth_efficiency
-        < H100.constants.gemm_bandwidth_efficiency
+        load_device(out).constants.gemm.bandwidth_efficiency
+        < H100.constants.gemm.bandwidth_efficiency
     )
 
 

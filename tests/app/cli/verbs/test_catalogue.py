@@ -190,7 +190,7 @@ def test_a_template_loads_as_it_is_and_equals_its_relative(like, tmp_path):
         "power_w",
     ):
         assert getattr(made, field) == getattr(relative, field)
-    assert made.constants.gemm_launch_s == relative.constants.gemm_launch_s
+    assert made.constants.gemm.launch_s == relative.constants.gemm.launch_s
     assert not made.calibrated
     assert all(each.kind == "assumed" for each in made.provenance.values())
 

@@ -117,10 +117,10 @@ def test_values_of_the_vocabulary_are_read_and_written():
     credits, none = setting("creditdecoding"), setting("creditdecoding", vocab_state_bytes=0.0)
     device = credits.device
     kept = 64 * credits.target.vocab * 4.0
-    rate = device.bandwidth_bytes_per_s * device.constants.elementwise_bandwidth_efficiency
+    rate = device.bandwidth_bytes_per_s * device.constants.elementwise.bandwidth_efficiency
     more = step_s(credits) - step_s(none)
     assert more == pytest.approx(
-        AT["batch"] * 2 * kept / rate + device.constants.elementwise_kernel_s
+        AT["batch"] * 2 * kept / rate + device.constants.elementwise.kernel_s
     )
     assert float(held(credits).cache_bytes - held(none).cache_bytes) == pytest.approx(4 * kept)
 

@@ -117,10 +117,10 @@ def test_the_profile_alone_is_near_and_says_how_near(found):
     device = load_device(found.profile)
     assert set(device.formats["q4_1"]) == {"gemm", "prefill"}
     assert (
-        device.constants.gemm_compute_efficiency
-        == load_device("cpu-generic").constants.gemm_compute_efficiency
+        device.constants.gemm.compute_efficiency
+        == load_device("cpu-generic").constants.gemm.compute_efficiency
     )
-    assert "llama.cpp" in device.provenance["formats.q4_1.gemm_compute_efficiency"].source
+    assert "llama.cpp" in device.provenance["formats.q4_1.gemm.compute_efficiency"].source
     plain = setting(found, fidelity="calibrated").deployment
     cost = float(pass_cost(plain, batch=1, query_tokens=1, context=128).total_s)
     assert cost == pytest.approx(step_s(1, 1, 128), rel=0.1)
