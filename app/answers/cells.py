@@ -134,7 +134,7 @@ class MarkedCell(Row):
     draft_tokens: Annotated[int | None, Column("Draft tokens per request and step.")] = None
     feasible: Annotated[bool, Column("Whether it can be run.")] = False
     reason: Annotated[str, Column("Why it cannot be run.")]
-    misses: Annotated[str | None, Column("`memory`, or `limits` of latency.")] = None
+    misses: Annotated[str | None, Column("`memory`, `limits` of latency, or `quality`.")] = None
     nearest: Annotated[
         Sequence[Mapping[str, str | int]] | None, Column("Changes after which it can be run.")
     ] = None
@@ -142,9 +142,11 @@ class MarkedCell(Row):
     @property
     def mark(self) -> str:
         """What the table says in place of numbers."""
-        return {"memory": "does not fit", "limits": "misses limits"}.get(
-            self.misses or "", "cannot run"
-        )
+        return {
+            "memory": "does not fit",
+            "limits": "misses limits",
+            "quality": "below the floor",
+        }.get(self.misses or "", "cannot run")
 
     @property
     def reason_words(self) -> str:

@@ -4,9 +4,8 @@ For every engine the fastest method that it can express, as its batch schedule w
 else as the draft length of the smallest batch. Leaves out how a format looks (`exporters`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 
 from app.answers.pages import plots_available
@@ -94,24 +93,38 @@ def deployable(answer: Recommendation, engine: str, *, context: int) -> Deployab
         engine: one that configurations are exported to.
         context: as for `deployables`.
     """
+    variants = (
+        _at_one_context(variant, answer)
+        for choice in _by_speed(answer, context)
+        for variant in _variants(answer, choice)
+    )
+    return first_deployable(variants, engine)
+
+
+def first_deployable(chosen: Iterable[DecodingConfiguration], engine: str) -> Deployable:
+    """The first of some configurations that an engine can load, as it stands or approximated.
+
+    Args:
+        chosen: best first.
+        engine: one that configurations are exported to.
+    """
     reasons = []
-    for choice in _by_speed(answer, context):
-        method = load_method(choice.contender.method)
-        if choice.topology != "off" and engine not in method.engines:
+    for configuration in chosen:
+        method = load_method(configuration.method)
+        if configuration.speculates and engine not in method.engines:
             reasons.append(f"{method.slug}: not in {engine}")
             continue
-        for candidate, approximate in product(_variants(answer, choice), (False, True)):
+        for approximate in (False, True):
             try:
-                result = export(_at_one_context(candidate, answer), engine, approximate=approximate)
+                result = export(configuration, engine, approximate=approximate)
             except InputError as error:
                 reasons.append(f"{method.slug}: {error.message}")
             else:
-                because = "; ".join(dict.fromkeys(reasons))
                 return Deployable(
                     engine=engine,
                     result=result,
-                    content=content_words(candidate, approximate),
-                    reason=because,
+                    content=content_words(configuration, approximate),
+                    reason="; ".join(dict.fromkeys(reasons)),
                 )
     return Deployable(engine=engine, result=None, reason="; ".join(dict.fromkeys(reasons)))
 

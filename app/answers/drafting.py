@@ -1,14 +1,17 @@
-"""Drafts that differ from step to step, as JSON and in words."""
+"""What a step drafts, as JSON and in words."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from app.answers.answer import Column, Row
+from costmodel.draft_shape import shape_of
 
 if TYPE_CHECKING:
     from costmodel.laws.acceptance import Acceptance
+    from traces.kinds.refine_policy import RefinePolicy
 
 Json = dict[str, Any]
 TOPOLOGY_WORDS = {
@@ -29,6 +32,28 @@ class MeanDrafts(Row):
     lower_bound_steps_ratio: Annotated[
         float, Column("Share of steps in which the recording ended before the policy did.")
     ]
+
+
+def draft_words(a: Acceptance) -> str:
+    """The shape of drafts as `--shape` reads it, or the policy that commits masked blocks."""
+    return str(shape_of(a)) if a.played is None else policy_words(a.played.policy)
+
+
+def policy_words(policy: RefinePolicy) -> str:
+    """A policy in a sentence: `threshold 0.9, block 32, dual cache`."""
+    cache = "no cache" if policy.cache == "none" else f"{policy.cache} cache"
+    return f"{rule_words(policy.commit, policy.at)}, block {policy.block_tokens}, {cache}"
+
+
+def rule_words(commit: str, at: Mapping[str, float]) -> str:
+    """A commit rule with its thresholds, whose only one needs no name.
+
+    Example:
+        >>> rule_words("capped", {"confidence": 0.9, "tokens": 4})
+        'capped confidence 0.9, tokens 4'
+    """
+    values = [f"{value:g}" if len(at) == 1 else f"{key} {value:g}" for key, value in at.items()]
+    return f"{commit} {', '.join(values)}".strip()
 
 
 def mean_drafts(a: Acceptance) -> MeanDrafts | None:

@@ -12,7 +12,6 @@ PAGES: Mapping[str, str] = {
     "Predictions": "app.render.html.explain_report",
     "BreakEvens": "app.render.html.explain_report",
     "JointAnswer": "app.render.html.joint_page",
-    "MaskedPolicies": "app.render.html.refining_page",
     "ValidationReport": "app.render.html.validation_page",
     "Recommended": "app.render.html.report",
 }

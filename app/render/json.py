@@ -11,7 +11,7 @@ from typing import Any
 from app.answers.answer import Answer, Row
 from hardware_profiles.whole_file import make_folder, whole_file
 
-SCHEMA = 3
+SCHEMA = 4
 
 
 def print_json(answer: Mapping[str, Any]) -> None:

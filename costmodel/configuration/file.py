@@ -18,8 +18,9 @@ from hardware_profiles.outside_file import read_bounded
 MAX_FILE_BYTES = 16 << 20
 
 
-# configurations are alike in all: 2 spells drafts in another way, 3 repeats every field of a question
-ANSWER_SCHEMAS = (1, 2, 3)
+# configurations are alike in all: 2 spells drafts in another way, 3 repeats every field of a question,
+# 4 has one form for drafts and policies of masked blocks
+ANSWER_SCHEMAS = (1, 2, 3, 4)
 
 
 def read_configuration(
@@ -70,9 +71,8 @@ def _choice(
     document: Mapping[str, Any], file: str, batch: int | None, context: int | None
 ) -> Mapping[str, Any]:
     if document.get("schema") not in ANSWER_SCHEMAS:
-        raise InputError(
-            "must be an answer of `rooftree optimize` with schema 1 to 3", file=file, key="schema"
-        )
+        rule = f"must be an answer of `rooftree optimize` with schema 1 to {ANSWER_SCHEMAS[-1]}"
+        raise InputError(rule, file=file, key="schema")
     choices = _rows(document, "choices", file)
     fits = [
         choice

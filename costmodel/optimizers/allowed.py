@@ -45,15 +45,15 @@ class Contender:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unmet:
-    """A batch and context at which nothing fits, or nothing meets the limits.
+    """A batch and context at which nothing fits, or nothing meets the limits or the floor.
 
     Args:
         batch: requests.
         context: cached tokens per request.
         contender: whose candidate comes nearest.
         acceptance: that candidate: plain decoding where memory is missed, else the one of least
-            time per token.
-        misses: `memory`, or the `limits` of latency.
+            time per token, or of most agreement.
+        misses: `memory`, the `limits` of latency, or `quality`.
         reason: in words.
     """
 
@@ -61,7 +61,7 @@ class Unmet:
     context: int
     contender: Contender
     acceptance: Acceptance
-    misses: Literal["memory", "limits"]
+    misses: Literal["memory", "limits", "quality"]
     reason: str
 
 
@@ -137,7 +137,13 @@ def meets(
     return bool(np.all(allowed(setting, acceptance, step_s, b, c, limits)))
 
 
-def unmet_at(contenders: Sequence[Contender], batch: int, context: int, limits: Limits) -> Unmet:
+def unmet_at(
+    contenders: Sequence[Contender],
+    batch: int,
+    context: int,
+    limits: Limits,
+    floor: float | None = None,
+) -> Unmet:
     """Why nothing is allowed at a batch and context, and which candidate comes nearest.
 
     Args:
@@ -145,9 +151,12 @@ def unmet_at(contenders: Sequence[Contender], batch: int, context: int, limits: 
         batch: requests.
         context: cached tokens per request.
         limits: latency limits.
+        floor: least agreement of policies of masked blocks; None: there is none.
     """
+    if floor is not None and (below := _below(contenders, batch, context, floor)) is not None:
+        return below
     first = contenders[0]
-    setting, plain = first.setting, first.candidates[0]
+    setting, plain = first.setting, first.candidates[0 if floor is None else 1]
     where = f"{setting.target.name} on {setting.device.name} at batch {batch}, context {context}"
     try:
         require_fit(setting, footprint_of(setting, plain, batch=batch, context=context), where)
@@ -186,6 +195,33 @@ def unmet_at(contenders: Sequence[Contender], batch: int, context: int, limits: 
         contender=contender,
         acceptance=nearest,
         misses="limits",
+        reason=reason,
+    )
+
+
+def _below(contenders: Sequence[Contender], batch: int, context: int, floor: float) -> Unmet | None:
+    """The policy that agrees most of those that fit; None where none fits."""
+    fitting = [
+        (contender, a)
+        for contender in contenders
+        if np.all(fits(contender.setting, contender.candidates[-1], batch=batch, context=context))
+        for a in contender.candidates
+        if a.played is not None
+    ]
+    if not fitting:
+        return None
+    contender, nearest = max(fitting, key=lambda pair: pair[1].agreement or 0.0)
+    reason = (
+        "agreement is unknown: no trace holds a run of one token a pass"
+        if nearest.agreement is None
+        else f"no policy agrees on {floor:.1%} of the tokens; at most {nearest.agreement:.1%}"
+    )
+    return Unmet(
+        batch=batch,
+        context=context,
+        contender=contender,
+        acceptance=nearest,
+        misses="quality",
         reason=reason,
     )
 

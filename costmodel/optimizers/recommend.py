@@ -11,36 +11,26 @@ from pathlib import Path
 
 import numpy as np
 
-from costmodel.answers.estimate import Setting
 from costmodel.answers.positions import require_positions
 from costmodel.answers.settings import build_setting
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.draft_shape import OFF, DraftShape
-from costmodel.laws.acceptance import Acceptance, law_for
+from costmodel.laws.refined_method import method_policy
 from costmodel.method import Stop
 from costmodel.method_library import load_method
 from costmodel.optimizers.allowed import Contender
-from costmodel.optimizers.candidates.asked_shapes import DRAWS, shape_acceptances
-from costmodel.optimizers.candidates.dynamic_candidates import (
-    dynamic_candidates,
-    stopped_candidates,
-)
-from costmodel.optimizers.candidates.state_candidates import SIZES, state_candidates
-from costmodel.optimizers.candidates.static_candidates import (
-    CHAIN_LENGTHS,
-    NGRAM_LENGTHS,
-    TREE_SIZES,
-    chain_candidates,
-    stated_candidates,
-    tree_candidates,
-)
+from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
+from costmodel.optimizers.candidates.policy_candidates import policy_contenders
+from costmodel.optimizers.candidates.policy_grid import policy_grid
+from costmodel.optimizers.candidates.usual_shapes import TREE_SIZES, usual_shapes
 from costmodel.optimizers.drafters.competing import carried, competing
 from costmodel.optimizers.drafters.named_drafters import names_of
 from costmodel.optimizers.drafters.sources import Source, trace_source
 from costmodel.optimizers.search import Choice, Optimum, search
 from hardware_profiles.errors import InputError
-from traces.replay.statistics import request_draws
+from traces.kinds.refine_policy import RefinePolicy
+from traces.replay.confidence.played import Unplayed
 
 DEFAULT_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 DEFAULT_CONTEXTS = (1024,)
@@ -55,12 +45,19 @@ class ComparedDrafters:
     Args:
         question: the configuration, with the model resolved.
         sources: drafters and where their acceptance is known from, in the order given.
-        contenders: one per source.
+        contenders: one per source; of masked blocks one per rule, block and cache.
+        unplayed: policies of masked blocks that cannot be answered for.
     """
 
     question: DecodingConfiguration
     sources: Sequence[Source]
     contenders: Sequence[Contender]
+    unplayed: Sequence[Unplayed] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """What each drafter is called, one name per source."""
+        return names_of(self.sources)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,11 +75,6 @@ class Recommendation(ComparedDrafters):
         """The fastest choice at every context and batch."""
         return [ranked[0] for ranked in self.optimum.ranked]
 
-    @property
-    def names(self) -> list[str]:
-        """What each drafter is called, one name per source."""
-        return names_of(self.sources)
-
     def source(self, choice: Choice) -> Source:
         """Where the acceptance of a choice is known from."""
         return self.sources[choice.contender.source]
@@ -97,6 +89,8 @@ class Recommendation(ComparedDrafters):
             "tokens_per_step": round(choice.acceptance.tokens_per_step, 3),
             "speedup": round(float(choice.result.speedup), 3),
         }
+        if choice.acceptance.agreement is not None:
+            provenance["agreement"] = choice.acceptance.agreement
         return replace(choice.configuration, provenance=provenance)
 
     def scheduled(self, choice: Choice) -> DecodingConfiguration | None:
@@ -121,7 +115,9 @@ def recommend(
     tree_sizes: Sequence[int] = TREE_SIZES,
     stop: Stop | None = None,
     shapes: Sequence[DraftShape] | None = None,
+    policies: Sequence[RefinePolicy] | None = None,
     limits: Limits | None = None,
+    floor: float | None = None,
     match_rate: float | None = None,
     drop_unfit: bool = False,
     seed: int = 0,
@@ -152,7 +148,10 @@ def recommend(
             dynamic ones where it holds expansions; empty for none.
         stop: a rule by which drafts may end early; compared beside those that it does not end.
         shapes: what is compared instead of all that, beside plain decoding.
+        policies: of masked blocks, to compare on recorded prompts; None: the usual ones.
         limits: latency limits.
+        floor: least agreement of such a policy that is chosen, 0 to 1; None: any is, and plain
+            decoding too.
         match_rate: share of steps with a proposal, for n-gram traces that did not record it.
         drop_unfit: leave out batches that do not fit memory instead of raising.
         seed: of the split, the bootstrap and the error draws.
@@ -168,8 +167,9 @@ def recommend(
         drafters,
         draft_tokens=draft_tokens,
         tree_sizes=tree_sizes,
-        stop_on=None if stop is None else (stop, batches, contexts),
+        stop=stop,
         shapes=shapes,
+        policies=policies,
         grid=(batches, contexts),
         match_rate=match_rate,
         seed=seed,
@@ -182,6 +182,7 @@ def recommend(
         batches=batches,
         contexts=contexts,
         limits=limits,
+        floor=floor,
         drop_unfit=drop_unfit,
         seed=seed,
     )
@@ -193,8 +194,9 @@ def compare(
     *,
     draft_tokens: Sequence[int] | None = None,
     tree_sizes: Sequence[int] = TREE_SIZES,
-    stop_on: tuple[Stop, Sequence[int], Sequence[int]] | None = None,
+    stop: Stop | None = None,
     shapes: Sequence[DraftShape] | None = None,
+    policies: Sequence[RefinePolicy] | None = None,
     grid: tuple[Sequence[int], Sequence[int]] = ((), ()),
     match_rate: float | None = None,
     seed: int = 0,
@@ -208,19 +210,21 @@ def compare(
         drafters: as for `recommend`.
         draft_tokens: as for `recommend`.
         tree_sizes: as for `recommend`.
-        stop_on: a rule by which drafts may end early, and the batches and contexts whose costs it
-            may weigh.
+        stop: as for `recommend`.
         shapes: as for `recommend`.
-        grid: batches and contexts whose costs the rule of a shape may weigh.
+        policies: as for `recommend`.
+        grid: batches and contexts whose costs a stop rule may weigh.
         match_rate: as for `recommend`.
         seed: as for `recommend`.
         progress: as for `recommend`.
 
     Raises:
-        InputError: bad values, a method that a trace contradicts, or no model to ask about.
+        InputError: bad values, a method that a trace contradicts, no model to ask about, or no
+            policy that recorded prompts can answer for.
     """
     resolved, sources = _on_one_model(question, drafters, match_rate)
-    contenders = []
+    contenders: list[Contender] = []
+    policies, unplayed = _recorded_policies(sources, policies)
     for index, source in enumerate(sources):
         generator = np.random.default_rng(
             seed
@@ -230,26 +234,65 @@ def compare(
                 f"replaying {source.reference}" if source.positions else f"costing {source.method}"
             )
         configuration = drafter_question(resolved, source)
+        if source.prompts is not None:
+            mine = [policy for policy in policies if policy.cache == source.prompts.cache]
+            refining, unable = policy_contenders(
+                configuration, source.prompts, mine, source=index, seed=seed
+            )
+            contenders += refining
+            unplayed += unable
+            continue
         setting = build_setting(configuration)
         configuration = replace(configuration, exit_layers=setting.drafter.exit_layers)
-        if shapes:
-            candidates = shape_acceptances(
-                source,
-                [OFF, *(shape for shape in shapes if shape.drafts)],
-                generator=generator,
-                weighed=(setting, *grid),
-                progress=progress,
-            )
-        else:
-            candidates = candidates_of(
-                source, setting, draft_tokens, tree_sizes, stop_on, generator, progress
-            )
+        compared = (
+            [OFF, *(shape for shape in shapes if shape.drafts)]
+            if shapes
+            else usual_shapes(source, draft_tokens=draft_tokens, tree_sizes=tree_sizes, stop=stop)
+        )
+        candidates = shape_acceptances(
+            source,
+            compared,
+            generator=generator,
+            weighed=(setting if grid[0] else None, *grid),
+            progress=progress,
+        )
         contenders.append(
             Contender(
                 configuration=configuration, setting=setting, candidates=candidates, source=index
             )
         )
-    return ComparedDrafters(question=resolved, sources=sources, contenders=contenders)
+    if not contenders:
+        raise InputError(unplayed[0].reason)
+    return ComparedDrafters(
+        question=resolved, sources=sources, contenders=contenders, unplayed=unplayed
+    )
+
+
+def _recorded_policies(
+    sources: Sequence[Source], stated: Sequence[RefinePolicy] | None
+) -> tuple[list[RefinePolicy], list[Unplayed]]:
+    """The policies that recorded prompts may answer for, and those whose cache was not recorded."""
+    recorded = {
+        source.prompts.cache: source.prompts for source in sources if source.prompts is not None
+    }
+    if not recorded:
+        return [], []
+    if stated is not None and not stated:
+        raise InputError("must be one policy at least", key="--commit")
+    if stated is None:
+        own = method_policy(load_method(sources[0].method))
+        stated = policy_grid(own, {cache: prompts.anchors for cache, prompts in recorded.items()})
+    caches = ", ".join(recorded)
+    unplayed = [
+        Unplayed(
+            policy=policy,
+            reason=f"cache: no trace was recorded with this cache; recorded: {caches}, got"
+            f" {policy.cache!r}",
+        )
+        for policy in stated
+        if policy.cache not in recorded
+    ]
+    return [policy for policy in stated if policy.cache in recorded], unplayed
 
 
 def recommend_among(
@@ -258,6 +301,7 @@ def recommend_among(
     batches: Sequence[int],
     contexts: Sequence[int],
     limits: Limits | None = None,
+    floor: float | None = None,
     drop_unfit: bool = False,
     seed: int = 0,
 ) -> Recommendation:
@@ -269,6 +313,7 @@ def recommend_among(
         batches: as for `recommend`.
         contexts: as for `recommend`.
         limits: latency limits.
+        floor: as for `recommend`.
         drop_unfit: as for `recommend`.
         seed: that `compared` was made with.
 
@@ -277,12 +322,15 @@ def recommend_among(
         NothingAllowedError: nothing fits or meets the limits, at any batch and context.
     """
     _check_grid(batches, contexts)
+    if floor is not None and not 0.0 <= floor <= 1.0:
+        raise InputError("must lie in [0, 1]", key="--quality-floor", value=floor)
     require_positions(compared.contenders[0].setting.target, max(contexts))
     optimum = search(
         compared.contenders,
         batches=batches,
         contexts=contexts,
         limits=limits,
+        floor=floor,
         drop_unfit=drop_unfit,
         seed=seed,
     )
@@ -290,6 +338,7 @@ def recommend_among(
         question=compared.question,
         sources=compared.sources,
         contenders=compared.contenders,
+        unplayed=compared.unplayed,
         optimum=optimum,
     )
 
@@ -325,61 +374,6 @@ def drafter_question(question: DecodingConfiguration, source: Source) -> Decodin
     if resolved.exit_layers is None and recorded is not None and not source.borrowed:
         return replace(resolved, exit_layers=recorded)
     return resolved
-
-
-def candidates_of(
-    source: Source,
-    setting: Setting | None,
-    draft_tokens: Sequence[int] | None,
-    tree_sizes: Sequence[int],
-    stop_on: tuple[Stop, Sequence[int], Sequence[int]] | None,
-    generator: np.random.Generator,
-    progress: Progress | None = None,
-) -> list[Acceptance]:
-    """What of a drafter is compared: no speculation first, then chains, and trees where a recording
-    has ranks.
-
-    Args:
-        source: the drafter.
-        setting: whose seconds a stop rule may weigh; None without such a rule.
-        draft_tokens: as for `recommend`.
-        tree_sizes: as for `recommend`.
-        stop_on: a stop rule, with the batches and contexts that it is asked at.
-        generator: of the bootstrap and the split.
-        progress: called with a line of text per tree.
-
-    Raises:
-        InputError: a source that cannot be compared so.
-    """
-    trace, method = source.positions, load_method(source.method)
-    lengths = draft_tokens or (NGRAM_LENGTHS if method.may_propose_nothing else CHAIN_LENGTHS)
-    if trace is None:
-        if stop_on is not None:
-            rule = "needs a recording with positions: stated numbers do not tell when a draft ends"
-            raise InputError(rule, key="stop", value=f"{stop_on[0].rule} of {source.method}")
-        if method.shape.kind == "state_trees" and source.rates is not None:
-            return state_candidates(source, [0, *(draft_tokens or SIZES)])
-        return stated_candidates(source, lengths, every=draft_tokens is not None)
-    draws = request_draws(trace.prompt_kinds, generator=generator, draws=DRAWS)
-    if method.shape.kind == "state_trees" and trace.level >= 2:
-        return state_candidates(source, [0, *(draft_tokens or SIZES)], draws)
-    if trace.depth is not None:
-        lengths = [k for k in lengths if k <= trace.depth] or [trace.depth]
-    law = law_for(trace, method.verify.rule, lengths, at=method.verify.at)
-    candidates = chain_candidates(trace, lengths, draws, law)
-    trees = tree_sizes and trace.level >= 2 and trace.requests >= 2
-    if trees and law.judges_trees and (method.drafts_trees or trace.expansions is not None):
-        candidates += tree_candidates(trace, tree_sizes, draws, generator, law, progress=progress)
-    candidates += dynamic_candidates(trace, tree_sizes, draws)
-    if stop_on is None:
-        return candidates
-    stop, batches, contexts = stop_on
-    most = (
-        [max(lengths)] if stop.rule == "goodput" else lengths
-    )  # that controller picks the shorter ones itself
-    return candidates + stopped_candidates(
-        setting, trace, most, stop, draws, law, batches=batches, contexts=contexts
-    )
 
 
 def _check_grid(batches: Sequence[int], contexts: Sequence[int]) -> None:

@@ -1,9 +1,9 @@
 """Which configuration is fastest at each batch and context, and which schedule of draft lengths
 follows?
 
-Evaluates every candidate of every method on the whole grid, drops what does not fit memory or
-misses a latency limit, and ranks the rest by tokens per second. Leaves out traffic: batches are
-steady (see the simulator).
+Evaluates every candidate of every method on the whole grid, drops what does not fit memory, misses
+a latency limit or agrees less than a floor, and ranks the rest by tokens per second. Leaves out
+traffic: batches are steady (see the simulator).
 """
 
 from collections.abc import Sequence
@@ -157,6 +157,7 @@ class Optimum:
         unmet: contexts and batches at which nothing is allowed; they are absent from the rest.
         rates: tokens per second of every candidate of every contender, [candidates, batches,
             contexts]; -inf where one is not allowed.
+        speeds: the same, of what only a floor of agreement bars, too.
         batches: of `rates`, those that were not left out.
         contexts: of `rates`.
     """
@@ -168,6 +169,7 @@ class Optimum:
     cells: Sequence[Cell] = ()
     unmet: Sequence[Unmet] = ()
     rates: Sequence[Array] = field(default=(), compare=False)
+    speeds: Sequence[Array] = field(default=(), compare=False)
     batches: Sequence[int] = ()
     contexts: Sequence[int] = ()
 
@@ -179,6 +181,7 @@ def search(
     contexts: Sequence[int],
     seed: int = 0,
     limits: Limits | None = None,
+    floor: float | None = None,
     drop_unfit: bool = False,
 ) -> Optimum:
     """Rank every contender at every batch and context, and derive batch schedules.
@@ -202,6 +205,8 @@ def search(
         seed: of the intervals' draws; every choice takes those that it would take alone, so that
             its intervals do not depend on what competes.
         limits: latency limits.
+        floor: least agreement of what may be chosen, 0 to 1, of policies of masked blocks; None:
+            anything may.
         drop_unfit: leave out batches that do not fit, but for the smallest.
 
     Raises:
@@ -216,7 +221,11 @@ def search(
         np.array(fitting, dtype=np.float64)[:, None],
         np.array(contexts, dtype=np.float64)[None, :],
     )
-    tables = [rates_at(contender, b, c, bounds) for contender in contenders]
+    speeds = [rates_at(contender, b, c, bounds) for contender in contenders]
+    tables = [
+        _agreeing(contender, table, floor)
+        for contender, table in zip(contenders, speeds, strict=True)
+    ]
     ranked, cells, unmet = [], [], []
     for column, context in enumerate(contexts):
         for row, batch in enumerate(fitting):
@@ -225,12 +234,12 @@ def search(
                 for contender, table in zip(contenders, tables, strict=True)
             ]
             choices = [
-                _choice(contender, index, batch, context, seed)
+                choice_of(contender, index, batch, context, seed)
                 for contender, index in zip(contenders, at, strict=True)
                 if index is not None
             ]
             if not choices:
-                unmet.append(unmet_at(contenders, batch, context, bounds))
+                unmet.append(unmet_at(contenders, batch, context, bounds, floor))
                 continue
             ranked.append(sorted(choices, key=lambda choice: -choice.tokens_per_s))
             cells.append(_cell(contenders, tables, (column, row), ranked[-1], seed))
@@ -241,10 +250,11 @@ def search(
         ranked=ranked,
         schedules=_schedules(contenders, tables, fitting, contexts, bounds),
         dropped_batches=dropped,
-        by_topology=_topologies(contenders, tables, fitting, contexts),
+        by_topology=_topologies(contenders, tables, speeds, fitting, contexts),
         cells=cells,
         unmet=unmet,
         rates=tables,
+        speeds=speeds,
         batches=list(fitting),
         contexts=list(contexts),
     )
@@ -276,6 +286,7 @@ def _schedules(
 def _topologies(
     contenders: Sequence[Contender],
     tables: Sequence[Array],
+    speeds: Sequence[Array],
     batches: Sequence[int],
     contexts: Sequence[int],
 ) -> list[TopologyBest]:
@@ -284,8 +295,10 @@ def _topologies(
         best
         for column, context in enumerate(contexts)
         for row, batch in enumerate(batches)
-        for contender, table in zip(contenders, tables, strict=True)
-        for best in _by_topology(contender, table[:, row, column], batch, context)
+        for contender, table, speed in zip(contenders, tables, speeds, strict=True)
+        for best in _by_topology(
+            contender, table[:, row, column], float(speed[0, row, column]), batch, context
+        )
     ]
 
 
@@ -316,16 +329,16 @@ def _cell(
         if not others or rate > others[0].tokens_per_s:
             return Cell(
                 winner=winner,
-                runner_up=_choice(contender, index, winner.batch, winner.context, seed),
+                runner_up=choice_of(contender, index, winner.batch, winner.context, seed),
             )
     return Cell(winner=winner, runner_up=others[0] if others else None)
 
 
 def _by_topology(
-    contender: Contender, rates: Array, batch: int, context: int
+    contender: Contender, rates: Array, plain: float, batch: int, context: int
 ) -> list[TopologyBest]:
     """The fastest candidate of every topology, fastest first; `rates` are theirs, -inf where not
-    allowed.
+    allowed, `plain` that of no speculation.
     """
     fastest: dict[str, TopologyBest] = {}
     for index in np.argsort(-rates, kind="stable").tolist():
@@ -340,7 +353,7 @@ def _by_topology(
             acceptance=candidate,
             tokens_per_s=float(rates[index]),
             wins=not fastest,
-            speedup=float(rates[index] / rates[0]) if np.isfinite(rates[0]) else float("nan"),
+            speedup=float(rates[index]) / plain if np.isfinite(plain) else float("nan"),
         )
     return list(fastest.values())
 
@@ -374,24 +387,49 @@ def rates_at(
     return rates
 
 
+def _agreeing(contender: Contender, rates: Array, floor: float | None) -> Array:
+    """Rates without those of candidates that agree less than a floor, or of which nothing is
+    known.
+    """
+    if floor is None:
+        return rates
+    agreements = [candidate.agreement for candidate in contender.candidates]
+    meets = np.array([a is not None and a >= floor for a in agreements])
+    return np.where(meets[:, None, None], rates, -np.inf)
+
+
 def _best(contender: Contender, table: Array, row: int, column: int) -> int | None:
     index = int(np.argmax(table[:, row, column]))
     return index if np.isfinite(table[index, row, column]) else None
 
 
-def _choice(contender: Contender, index: int, batch: int, context: int, seed: int) -> Choice:
+def choice_of(contender: Contender, index: int, batch: int, context: int, seed: int) -> Choice:
+    """One candidate at one batch and context, with its intervals.
+
+    Args:
+        contender: that it is of.
+        index: of the candidate.
+        batch: requests.
+        context: cached tokens per request.
+        seed: of the intervals' draws.
+    """
     candidate = contender.candidates[index]
     point = estimate(contender.setting, candidate, batch=batch, context=context)
     spread = intervals(contender.setting, point, batch=batch, generator=np.random.default_rng(seed))
-    chosen = replace(
-        contender.configuration,
-        draft_tokens=candidate.draft_tokens,
-        shape=candidate.tree or candidate.shape,
-        stop=candidate.stop or Stop(),
-        batch=batch,
-        context=context,
-    )
+    chosen = replace(drafting(contender.configuration, candidate), batch=batch, context=context)
     return Choice(configuration=chosen, contender=contender, result=point, intervals=spread)
+
+
+def drafting(configuration: DecodingConfiguration, a: Acceptance) -> DecodingConfiguration:
+    """A configuration that drafts, or commits masked blocks, in a candidate's way."""
+    if a.played is not None:
+        return replace(configuration, refine=a.played.policy, tokens_per_step=a.tokens_per_step)
+    return replace(
+        configuration,
+        draft_tokens=a.draft_tokens,
+        shape=a.tree or a.shape,
+        stop=a.stop or Stop(),
+    )
 
 
 def _scheduled(contender: Contender, schedule: Schedule, context: int) -> DecodingConfiguration:

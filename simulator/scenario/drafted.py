@@ -93,7 +93,7 @@ def _named(
             rule = f"{method.slug} has no prompt tokens"
             raise InputError(rule, key="speculation.shape", value=str(shape))
         return _prompted(shape.nodes, method, trace)
-    from costmodel.optimizers.candidates.static_candidates import (
+    from costmodel.optimizers.candidates.tree_candidates import (
         TREE_DEPTH,
         built_trees,
     )  # plain scenarios need no optimiser

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.answers.joint.simulated import DesignRun, Simulations, Traffic
+from app.answers.optimize.joint.simulated import DesignRun, Simulations, Traffic
 from costmodel.optimizers.joint.search import joint_search
 from tests.costmodel.optimizers.joint.joint_questions import question, slo
 

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from app.answers.joint.confirmed import confirmed_search
-from app.answers.joint.simulated import DesignRun, Simulations, Traffic
+from app.answers.optimize.joint.confirmed import confirmed_search
+from app.answers.optimize.joint.simulated import DesignRun, Simulations, Traffic
 from costmodel.answers.workload import Limits, load_of_means
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.drafters.default_drafters import default_drafters
 from costmodel.optimizers.joint.search import joint_search
 from costmodel.optimizers.joint.space import JointQuestion, usual_layouts
+from costmodel.optimizers.recommend import compare
 
 TRAFFIC = Traffic(requests=None, prompt_tokens="1024", output_tokens="uniform:128:384")
 
@@ -22,8 +23,7 @@ def question(model):
         DecodingConfiguration(deployment=DeploymentNames(model=model))
     )
     return JointQuestion(
-        question=asked,
-        sources=[each.asked_on(model) for each in drafters],
+        compared=compare(asked, drafters),
         most_devices=8,
         device_names=["h100-sxm", "h200-sxm", "b200-sxm", "mi300x"],
         layouts=usual_layouts(model, 8),

@@ -4,9 +4,11 @@ two."""
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.refined_method import method_policy
 from costmodel.method_library import load_method
-from costmodel.optimizers.refining.grid import policy_grid
-from costmodel.optimizers.refining.search import anchors_by_cache, search_policies
+from costmodel.optimizers.candidates.policy_grid import policy_grid
+from costmodel.optimizers.drafters.sources import prompts_sources
+from costmodel.optimizers.recommend import recommend
 from traces.library import trace_file
+from traces.replay.confidence.played import recorded_prompts
 from traces.replay.confidence.walk import replay_policy
 from traces.storage.confidence_file import read_confidence
 
@@ -17,19 +19,21 @@ def test_thresholds_blocks_and_caches(benchmark, cpu_s, aim):
     """82 thresholds up to .99, five blocks without a cache and the recorded one with it, three
     batches."""
     shipped = ("confidence/masked-names--plain", "confidence/masked-names--dual-cache")
-    recorded = anchors_by_cache([read_confidence(trace_file(name)) for name in shipped])
+    traces = [read_confidence(trace_file(name)) for name in shipped]
+    recorded = {prompts.cache: prompts.anchors for prompts in recorded_prompts(traces)}
     rules = [("threshold", {"confidence": 0.18 + at / 100}) for at in range(82)]
     policies = policy_grid(method_policy(load_method("fast-dllm")), recorded, rules=rules)
     where = DeploymentNames(model="llada-8b", device="h100-sxm")
     question = DecodingConfiguration(deployment=where, method="fast-dllm")
 
     def search():
-        return search_policies(
-            question, recorded, policies, batches=[1, 4, 16], contexts=[1024], floor=0.95
+        sources = prompts_sources(recorded_prompts(traces), "fast-dllm")
+        return recommend(
+            question, sources, batches=[1, 4, 16], contexts=[1024], policies=policies, floor=0.95
         )
 
     found = benchmark.pedantic(search, rounds=1)
-    assert len(found.points) == 3 * len(policies) and found.winner(1, 1024) is not None
+    assert len(found.winners) == 3
     seconds = cpu_s(search, 2) * SETTINGS / len(policies)
     alone = (
         cpu_s(lambda: [replay_policy(recorded[each.cache], each) for each in policies[::41]], 1)

@@ -13,6 +13,7 @@ import numpy as np
 from traces.kinds.confidence import ConfidenceTrace
 from traces.kinds.provenance import Provenance
 from traces.kinds.refine_policy import RefinePolicy
+from traces.replay.confidence.played import RecordedPrompts, recorded_prompts
 
 VOCABULARY, MASK, END = 32, 31, 30
 
@@ -266,3 +267,21 @@ EVERY_RULE = (
     RefinePolicy(commit="phases", at={"confidence": 0.7, "passes": 2}, block_tokens=16),
     RefinePolicy(commit="threshold", at={"confidence": 0.7}, block_tokens=4, stop="end_token"),
 )
+
+
+def toy_prompts(*caches: str, length: int = 64, prompts: int = 6) -> list[RecordedPrompts]:
+    """Prompts that were recorded one token a pass and by a threshold, beside each of some caches."""
+    rules: list[tuple[str, dict[str, float]]] = [("static", {}), ("threshold", {"confidence": 0.7})]
+    return recorded_prompts(
+        [
+            toy_trace(
+                [
+                    RefinePolicy(commit=rule, at=at, block_tokens=16, cache=cache)
+                    for rule, at in rules
+                ],
+                prompts=prompts,
+                length=length,
+            )
+            for cache in caches
+        ]
+    )

@@ -1,26 +1,24 @@
 """What do the best layouts, formats, drafters and scheduler limits cost a load?"""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from app.answers.capacity.drafts import PLAIN, ComparedDrafts
 from app.answers.capacity.rows import Plan, plan_row
-from app.answers.joint.axes import deployment_axes
-from app.answers.joint.marked import MarkedPlacement, marked_placements
+from app.answers.optimize.joint.axes import deployment_axes
+from app.answers.optimize.joint.marked import MarkedPlacement, marked_placements
 from app.questions.capacity import CapacityQuestion
 from app.questions.field import stated_words
 from app.questions.groups import DraftingOptions, FormatOptions, values_in
 from costmodel.answers.capacity import plan
 from costmodel.answers.estimate import Setting
 from costmodel.answers.workload import Limits, Load
-from costmodel.optimizers.drafters.competing import competing
 from costmodel.optimizers.drafters.default_drafters import default_drafters
-from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.joint.evaluation import budgeted
 from costmodel.optimizers.joint.search import Design, joint_search
 from costmodel.optimizers.joint.space import JointQuestion, usual_layouts
+from costmodel.optimizers.recommend import ComparedDrafters, compare
 from hardware_profiles.errors import InfeasibleError, InputError
 from hardware_profiles.loader import load_device
 
@@ -71,18 +69,22 @@ def _joint_question(
             "method": drafts.method,
         }
     )
-    sources: Sequence[Source] = []
-    if drafts.source is not None and drafts.method != PLAIN:
-        sources = [drafts.source]
-    elif drafts.method != PLAIN:
-        sources = default_drafters(axes.base)[1]
+    compared = ComparedDrafters(question=axes.base, sources=[], contenders=[])
+    if drafts.method != PLAIN:
+        named = drafts.source
+        compared = compare(
+            axes.base,
+            default_drafters(axes.base)[1] if named is None else [named],
+            draft_tokens=drafts.stated_lengths,
+            shapes=drafts.shapes,
+            seed=question.seed,
+        )
     priced = all(
         load_device(kind, axes.base.deployment.overrides).price_usd_per_hour is not None
         for kind in axes.device_names
     )
     return JointQuestion(
-        question=axes.base,
-        sources=competing(axes.base, sources),
+        compared=compared,
         device_names=axes.device_names,
         most_devices=question.most_devices,
         layouts=usual_layouts(question.model, min(question.most_devices, LARGEST_REPLICA)),
@@ -93,8 +95,6 @@ def _joint_question(
         slo=limits,
         maximise="tokens-per-dollar" if priced else "tokens-per-joule",
         utilisation=question.utilisation,
-        draft_tokens=drafts.stated_lengths,
-        shapes=drafts.shapes,
         seed=question.seed,
     )
 

@@ -4,34 +4,26 @@ from dataclasses import fields
 
 from app.answers.answer import Answer
 from app.answers.optimize.drafts import search_drafts
+from app.answers.optimize.masked import masked_policies
 from app.questions.field import stated_words
-from app.questions.groups import (
-    JointOptions,
-    RefiningOptions,
-    values_in,
-)
+from app.questions.groups import JointOptions
 from app.questions.optimize import OptimizeQuestion
-from app.questions.resolve.refining import refines
 from hardware_profiles.errors import InputError
 
 
 def answer(question: OptimizeQuestion) -> Answer:
-    """Search policies of masked blocks, whole deployments, or drafters and their drafts.
+    """Search drafters and their drafts, policies of masked blocks, or whole deployments.
 
     Raises:
         InputError: options that go with another search, or a value that makes no sense.
     """
-    refining = values_in(RefiningOptions, question)
-    if refines(question.method, refining | {"quality-floor": question.quality_floor}):
-        from app.answers.masked.optimize import answer as masked_answer
-
-        return masked_answer(question)
-    if _is_full(question):
+    masked = masked_policies(question)
+    if masked is None and _is_full(question):
         # whose simulations are compiled code that a search of drafts need not load
-        from app.answers.joint.answer import answer as joint_answer
+        from app.answers.optimize.joint.answer import answer as joint_answer
 
         return joint_answer(question)
-    return search_drafts(question)
+    return search_drafts(question, masked)
 
 
 def _is_full(question: OptimizeQuestion) -> bool:

@@ -1,9 +1,10 @@
 """How does a recommendation become the rows of an answer?"""
 
 from collections.abc import Sequence
+from typing import Any
 
 from app.answers.cells import MarkedCell
-from app.answers.drafting import drafting
+from app.answers.drafting import draft_words, drafting
 from app.answers.estimates import acceptance, pair, phases, point, provenance
 from app.answers.feasible import nearest_changes
 from app.answers.optimize.rows import (
@@ -26,7 +27,6 @@ from costmodel.answers.positions import context_remark
 from costmodel.answers.uncertainty import interval
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
-from costmodel.draft_shape import shape_of
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers import neighbours, search
 from costmodel.optimizers.allowed import Unmet, meets
@@ -79,26 +79,50 @@ def shared_schedules(answer: Recommendation) -> list[SharedSchedule]:
     ]
 
 
+def compared(a: Acceptance, drafter: str | None) -> dict[str, Any]:
+    """What a row says of anything that is compared.
+
+    Args:
+        a: what is drafted.
+        drafter: by its name; None: nothing.
+    """
+    return {
+        "drafter": drafter,
+        "topology": a.topology,
+        "draft": draft_words(a),
+        "draft_tokens": a.draft_tokens,
+        "tokens_per_step": a.tokens_per_step,
+    }
+
+
+def candidate(a: Acceptance, chosen: DecodingConfiguration, drafter: str | None) -> dict[str, Any]:
+    """What a row says of anything that may be run.
+
+    Args:
+        a: what is drafted.
+        chosen: what to run.
+        drafter: by its name; None: nothing.
+    """
+    where = chosen.deployment
+    return compared(a, drafter) | {
+        "model": where.model,
+        "device": where.device,
+        "engine": where.engine,
+        "method": chosen.method,
+        "batch": chosen.batch,
+        "context": chosen.context,
+    }
+
+
 def choice(picked: search.Choice, answer: Recommendation) -> ChoiceRow:
     """One ranked configuration."""
-    a, result, where = picked.acceptance, picked.result, picked.configuration.deployment
-    setting = picked.contender.setting
+    a, result, setting = picked.acceptance, picked.result, picked.contender.setting
     beyond = context_remark(setting.target, picked.context)
-    varying = {"topology": picked.topology, **drafting(a)}
+    named = candidate(a, picked.configuration, answer.names[picked.contender.source])
     return ChoiceRow(
-        model=where.model,
-        device=where.device,
-        engine=where.engine,
-        batch=picked.batch,
-        context=picked.context,
-        drafter=answer.names[picked.contender.source],
-        method=picked.contender.method,
-        draft=str(shape_of(a)),
-        draft_tokens=a.draft_tokens,
+        **named | drafting(a),
         tree=a.tree.to_json() if a.tree is not None else None,
         tree_source=a.tree_source or None,
-        **varying,
-        tokens_per_step=a.tokens_per_step,
         proposal_ratio=a.proposal_ratio,
         rule=a.rule or None,
         remark="; ".join(filter(None, (a.remark, beyond))),
@@ -128,8 +152,12 @@ def _unmet_row(unmet: Unmet, limits: Limits) -> MarkedCell:
     def holds(_: DecodingConfiguration, at: Setting, batch: int, context: int) -> bool:
         return any(meets(at, a, limits, batch=batch, context=context) for a in tried)
 
-    nearest = nearest_changes(
-        configuration, unmet.acceptance, batch=unmet.batch, context=unmet.context, holds=holds
+    nearest = (
+        []  # other places hold the same policies
+        if unmet.misses == "quality"
+        else nearest_changes(
+            configuration, unmet.acceptance, batch=unmet.batch, context=unmet.context, holds=holds
+        )
     )
     where = configuration.deployment
     return MarkedCell(
@@ -172,7 +200,7 @@ def cell(
         tie=None
         if tie is None
         else TieRow(
-            draft=str(shape_of(tie.acceptance)),
+            draft=draft_words(tie.acceptance),
             topology=tie.acceptance.topology,
             draft_tokens=tie.acceptance.draft_tokens,
             lost_ratio=tie.lost_ratio,
@@ -197,12 +225,8 @@ def _placed(picked: search.Choice, answer: Recommendation) -> Placed:
     plain, numbers = picked.topology == "off", point(picked.result, picked.intervals)
     a = picked.acceptance
     return Placed(
-        drafter=None if plain else answer.names[picked.contender.source],
+        **compared(a, None if plain else answer.names[picked.contender.source]),
         method="plain-decoding" if plain else picked.contender.method,
-        topology=picked.topology,
-        draft=str(shape_of(a)),
-        draft_tokens=a.draft_tokens,
-        tokens_per_step=a.tokens_per_step,
         tokens_per_s=numbers["tokens_per_s"],
         tokens_per_s_interval=numbers["tokens_per_s_interval"],
         speedup=numbers["speedup"],
@@ -214,12 +238,8 @@ def _placed(picked: search.Choice, answer: Recommendation) -> Placed:
 def _neighbour(beside: neighbours.Neighbour, names: Sequence[str]) -> NeighbourRow:
     a = beside.acceptance
     return NeighbourRow(
+        **compared(a, None if a.draft_tokens == 0 else names[beside.source]),
         kind=beside.kind,
-        drafter=None if a.draft_tokens == 0 else names[beside.source],
-        topology=a.topology,
-        draft=str(shape_of(a)),
-        draft_tokens=a.draft_tokens,
-        tokens_per_step=a.tokens_per_step,
         tokens_per_s=None if beside.barred else beside.tokens_per_s,
         lost_ratio=beside.lost_ratio,
         lost_by=dict(beside.terms),
@@ -237,7 +257,7 @@ def drafter(source: Source, name: str) -> DrafterRow:
         model=source.model,
         borrowed=source.borrowed,
         acceptance=acceptance(source),
-        file=None if trace is None else str(source.path),
+        file=None if source.path is None else str(source.path),
         recorded_drafter=None if recorded_as is None else recorded_as.drafter,
         sampling=None if recorded_as is None else dict(recorded_as.sampling),
         dataset=None if recorded_as is None else recorded_as.dataset,
@@ -251,17 +271,13 @@ def topology_rows(answer: Recommendation) -> list[TopologyBestRow]:
     """The fastest of every topology at every batch and context, and which of them wins."""
     return [
         TopologyBestRow(
+            **compared(best.acceptance, answer.names[best.source]) | drafting(best.acceptance),
             batch=best.batch,
             context=best.context,
-            drafter=answer.names[best.source],
             method=best.method,
-            draft_tokens=best.acceptance.draft_tokens,
-            draft=str(shape_of(best.acceptance)),
-            tokens_per_step=best.acceptance.tokens_per_step,
             tokens_per_s=best.tokens_per_s,
             speedup=best.speedup,
             wins=best.wins,
-            **{"topology": best.acceptance.topology, **drafting(best.acceptance)},
         )
         for best in answer.optimum.by_topology
     ]
@@ -272,12 +288,8 @@ def curves(answer: Recommendation) -> list[Emission]:
     chosen = {id(picked.acceptance) for picks in answer.optimum.ranked for picked in picks}
     return [
         Emission(
+            **compared(a, answer.names[contender.source]),
             method=contender.method,
-            drafter=answer.names[contender.source],
-            draft=str(shape_of(a)),
-            draft_tokens=a.draft_tokens,
-            topology=a.topology,
-            tokens_per_step=a.tokens_per_step,
             interval=pair(interval(a.samples)) if a.samples.size else None,
             path_acceptance=_path_acceptance(a, answer.sources[contender.source])
             if id(a) in chosen

@@ -12,7 +12,7 @@ from app.answers.optimize.rows import (
     NextRunRow,
 )
 from costmodel.answers.workload import Limits
-from costmodel.optimizers.candidates.static_candidates import CHAIN_LENGTHS, NGRAM_LENGTHS
+from costmodel.optimizers.candidates.usual_shapes import CHAIN_LENGTHS, NGRAM_LENGTHS
 from costmodel.optimizers.counted import next_run
 from costmodel.optimizers.counted.lengths import KnownLength, known_lengths
 from costmodel.optimizers.counted.verdict import TOLERANCE_RATIO, Verdict, verdicts

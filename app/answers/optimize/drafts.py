@@ -1,14 +1,16 @@
-"""Which drafter, draft length, tree and batch? The search of `optimize` where nothing else is asked."""
+"""Which drafter, draft length, tree and batch, or which policy of masked blocks? The search of
+`optimize` over batches and contexts.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from app.answers.answer import Answer
 from app.answers.cells import LISTED, MarkedCell, cells_of, names_of, runnable
-from app.answers.deployables import deployables, file_paths
+from app.answers.deployables import Deployable, deployables, file_paths
 from app.answers.optimize.choices import (
     cell,
     choice,
@@ -20,25 +22,31 @@ from app.answers.optimize.choices import (
     unmet_rows,
 )
 from app.answers.optimize.counted import counted_answer
+from app.answers.optimize.drafters import asked_drafters, draft_shapes
+from app.answers.optimize.masked import (
+    DEFAULT_MODEL,
+    MaskedPolicies,
+    paying_policies,
+    policy_rows,
+    unplayed_rows,
+)
 from app.answers.optimize.recommended import Recommended, together
-from app.answers.optimize.rows import Counters
+from app.answers.optimize.rows import ChoiceRow, Counters
 from app.answers.progress import progress_line
 from app.questions.field import inputs_of
 from app.questions.groups import DraftingOptions, StoredOptions, values_in
-from app.questions.optimize import DEFAULT_BATCHES, DEFAULT_TREES, OptimizeQuestion
+from app.questions.optimize import DEFAULT_BATCHES, OptimizeQuestion
 from app.questions.places import is_object
 from app.questions.resolve.accepted import named_sources
 from app.questions.resolve.chosen_configuration import configuration_of
-from app.questions.resolve.configurations import named_shapes
 from app.questions.resolve.counters import counters_source, running_engine, scrapes
-from app.questions.resolve.unnamed import beside_own, unnamed
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.draft_shape import DraftShape, read_stop
 from costmodel.method import Stop
 from costmodel.optimizers.allowed import NothingAllowedError
 from costmodel.optimizers.drafters.sources import Source
-from costmodel.optimizers.neighbours import neighbourhoods
+from costmodel.optimizers.neighbours import Neighbourhood, neighbourhoods
 from costmodel.optimizers.recommend import Recommendation, recommend
 from traces.importers.engines.running import Running
 
@@ -46,97 +54,83 @@ ModelCell = Mapping[str, str]  # names of its model, device and engine, where th
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Grid:
-    """What every cell is searched over.
+class _Asked:
+    """What is the same of every cell.
 
     Attributes:
-        batches: requests that decode together.
-        contexts: cached tokens per request.
-        lengths: draft lengths; None for the usual ones of each drafter.
-        trees: draft tokens of trees.
         stop: the rule that ends drafts.
         shapes: the only shapes that are compared; None where they are left open.
         limits: latency limits.
         running: what an engine ran, where its counters are stated.
         scraped: files of these counters.
+        masked: policies of masked blocks, which compete in the place of drafts; None: drafts do.
     """
 
-    batches: Sequence[int]
-    contexts: Sequence[int]
-    lengths: Sequence[int] | None
-    trees: Sequence[int]
     stop: Stop | None
     shapes: Sequence[DraftShape] | None
     limits: Limits
     running: Running | None
     scraped: Sequence[Path]
+    masked: MaskedPolicies | None
 
 
-def search_drafts(question: OptimizeQuestion) -> Answer:
+def search_drafts(question: OptimizeQuestion, masked: MaskedPolicies | None = None) -> Answer:
     """Search drafters, draft lengths, trees and batches of every model, device and engine.
+
+    Args:
+        question: what is asked.
+        masked: policies of masked blocks, which compete in the place of drafts.
 
     Raises:
         InputError: a value that makes no sense, or a cell that cannot be answered.
     """
-    grid = _grid(question)
-    cells = cells_of(question.values)
-    searches, unmet = _searched(question, cells, grid)
-    inputs = _inputs(question, searches, grid.scraped)
+    asked = _asked(question, masked)
+    model = question.model or ("" if masked is None else DEFAULT_MODEL)
+    cells = cells_of(question.values | {"model": model})
+    searches, unmet = _searched(question, cells, asked)
+    inputs = _inputs(question, searches, asked)
     folder = question.out if question.out is None or not is_object(question.out) else None
     several = len(cells) > 1
     answers = {}
     for search in searches:
-        names, running = _names(search), grid.running
+        names, running = _names(search), asked.running
         name = _folder_name(names) if several else ""
         answers[name] = recommended(
             search,
             {**inputs, **names},
-            grid.limits,
+            asked.limits,
             unmet=[row for row in unmet if all(getattr(row, n) == names[n] for n in LISTED)],
             folder=None if folder is None else folder / name,
             counters=None
             if running is None
-            else counted_answer(search, running, grid.limits, question.seed),
+            else counted_answer(search, running, asked.limits, question.seed),
+            masked=masked,
+            seed=question.seed,
         )
     if several or not answers:
-        return together(inputs, grid.limits, answers, unmet, folder)
+        return together(inputs, asked.limits, answers, unmet, folder)
     return answers[""]
 
 
-def draft_shapes(question: OptimizeQuestion, *others: str) -> list[DraftShape] | None:
-    """The only shapes that are compared; None where options leave them open.
-
-    Args:
-        question: whose `--shape` is read.
-        others: further fields that say what is drafted, which do not go with it.
-    """
-    stated = {f"--{name.replace('_', '-')}": getattr(question, name) for name in others}
-    trees = () if question.tree_nodes == DEFAULT_TREES else question.tree_nodes
-    return named_shapes(question.shape, {**stated, "--tree-nodes": trees})
-
-
-def _grid(question: OptimizeQuestion) -> _Grid:
+def _asked(question: OptimizeQuestion, masked: MaskedPolicies | None) -> _Asked:
     scraped = scrapes(question.metrics, question.after)
-    return _Grid(
-        batches=question.batch,
-        contexts=question.context,
-        lengths=question.draft_tokens,
-        trees=[size for size in question.tree_nodes if size],
+    return _Asked(
         stop=read_stop(question.stop, key="--stop") if question.stop else None,
         shapes=draft_shapes(question, "draft_tokens", "stop"),
         limits=Limits(ttft_s=question.slo_ttft_s, tpot_s=question.slo_tpot_s),
         running=running_engine(scraped, question.model) if scraped else None,
         scraped=scraped,
+        masked=masked,
     )
 
 
 def _searched(
-    question: OptimizeQuestion, cells: Sequence[ModelCell], grid: _Grid
+    question: OptimizeQuestion, cells: Sequence[ModelCell], asked: _Asked
 ) -> tuple[list[Recommendation], list[MarkedCell]]:
     """What is found of every cell that has an answer, and a row for every batch and context that
     has none.
     """
-    configured = _configured(question, grid)
+    configured = _configured(question, asked)
 
     def search(here: ModelCell) -> Recommendation | NothingAllowedError:
         configuration, sources = configured(here)
@@ -144,13 +138,15 @@ def _searched(
             return recommend(
                 configuration,
                 sources,
-                batches=grid.batches,
-                contexts=grid.contexts,
-                draft_tokens=grid.lengths,
-                tree_sizes=grid.trees,
-                stop=grid.stop,
-                shapes=grid.shapes,
-                limits=grid.limits,
+                batches=question.batch,
+                contexts=question.context,
+                draft_tokens=question.draft_tokens,
+                tree_sizes=[size for size in question.tree_nodes if size],
+                stop=asked.stop,
+                shapes=asked.shapes,
+                limits=asked.limits,
+                policies=None if asked.masked is None else asked.masked.policies,
+                floor=None if asked.masked is None else asked.masked.floor,
                 drop_unfit="batch" not in question.stated and question.batch == DEFAULT_BATCHES,
                 seed=question.seed,
                 match_rate=question.match_rate,
@@ -173,57 +169,55 @@ def _searched(
                         context=c,
                         reason=made,
                     )
-                    for c in grid.contexts
-                    for b in grid.batches
+                    for c in question.context
+                    for b in question.batch
                 ]
             elif isinstance(made, NothingAllowedError):
-                unmet += unmet_rows(made.unmet, grid.limits)
+                unmet += unmet_rows(made.unmet, asked.limits)
             else:
                 searches.append(made)
-                unmet += unmet_rows(made.optimum.unmet, grid.limits)
+                unmet += unmet_rows(made.optimum.unmet, asked.limits)
+                unmet += [] if asked.masked is None else unplayed_rows(made)
     return searches, unmet
 
 
 def _configured(
-    question: OptimizeQuestion, grid: _Grid
+    question: OptimizeQuestion, asked: _Asked
 ) -> Callable[[ModelCell], tuple[DecodingConfiguration, list[Source]]]:
     """What makes the configuration of a cell and the drafters that compete in it."""
-    running, method = grid.running, question.method
     counted = None
-    if running is not None:
-        counted = counters_source(running, method, question.match_rate, grid.lengths or ())
-        method = ""
+    if asked.running is not None:
+        counted = counters_source(
+            asked.running, question.method, question.match_rate, question.draft_tokens or ()
+        )
     options = {
         **values_in(StoredOptions, question),
         **values_in(DraftingOptions, question),
         **{name: getattr(question, name) for name in ("method", "pp", "ep", "dp", "fidelity")},
     }
-    recorded = (
-        bool(question.stop)
-        or any(shape.needs_recording for shape in grid.shapes or ())
-        or question.tree_nodes not in (DEFAULT_TREES, (0,))
-    )
 
     def configured(here: ModelCell) -> tuple[DecodingConfiguration, list[Source]]:
         configuration = configuration_of(None, {**options, "model": "", **here})
-        sources = named_sources(
-            question,
-            question.trace or (),
-            method=method,
-            model=here.get("model", ""),
-            lengths=grid.lengths or (),
-        )
+        if asked.masked is not None:
+            refined = replace(configuration, canvas_tokens=asked.masked.canvas_tokens)
+            return refined, list(asked.masked.sources)
         if counted is not None:
-            return configuration, [counted, *sources]
-        if sources:
-            return configuration, beside_own(configuration, sources, question.drafter)
-        return unnamed(configuration, method, recorded=recorded, match_rate=question.match_rate)
+            return configuration, [
+                counted,
+                *named_sources(
+                    question,
+                    question.trace or (),
+                    model=here.get("model", ""),
+                    lengths=question.draft_tokens or (),
+                ),
+            ]
+        return asked_drafters(question, configuration, asked.shapes)
 
     return configured
 
 
 def _inputs(
-    question: OptimizeQuestion, searches: Sequence[Recommendation], scraped: Sequence[Path]
+    question: OptimizeQuestion, searches: Sequence[Recommendation], asked: _Asked
 ) -> dict[str, Any]:
     """What was asked, with the models and traces that were read."""
     models = (
@@ -231,12 +225,15 @@ def _inputs(
         if question.model
         else dict.fromkeys(search.question.deployment.model for search in searches)
     )
-    traces = (source.path for search in searches for source in search.sources)
+    read = (source.path for search in searches for source in search.sources)
+    traces = read if asked.masked is None else question.trace or ()
+    floor = question.quality_floor if asked.masked is None else asked.masked.floor
     return inputs_of(
         question,
         model=",".join(models),
+        quality_floor=floor,
         trace=list(dict.fromkeys(str(path) for path in traces if path is not None)),
-        metrics=[str(file) for file in scraped],
+        metrics=[str(file) for file in asked.scraped],
         drafter=question.drafter or [],
         set=question.overrides or [],
     )
@@ -261,6 +258,8 @@ def recommended(
     unmet: Sequence[MarkedCell] = (),
     folder: Path | None = None,
     counters: Counters | None = None,
+    masked: MaskedPolicies | None = None,
+    seed: int = 0,
 ) -> Recommended:
     """The answer of one cell.
 
@@ -271,21 +270,32 @@ def recommended(
         unmet: marked rows.
         folder: of the files of this cell; None where none are written.
         counters: what an engine's counters say of what runs, where they are stated.
+        masked: policies of masked blocks that were searched; None: drafts were.
+        seed: of the intervals of policies.
     """
     first = search.winners[0]
     schedules = schedule_rows(search)
     place = (search.names[first.contender.source], first.context)
     main = next((row for row in schedules if (row.drafter, row.context) == place), None)
-    around = neighbourhoods(search.contenders, search.optimum)
-    entries = deployables(search, context=first.context)
+    choices: Sequence[ChoiceRow] = [choice(best, search) for best, *_ in search.optimum.ranked]
+    alternatives: Sequence[ChoiceRow] = [
+        choice(o, search) for _, *others in search.optimum.ranked for o in others
+    ]
+    around: Sequence[Neighbourhood | None] = [None] * len(choices)
+    entries: list[Deployable] = []
+    if masked is None:
+        around = neighbourhoods(search.contenders, search.optimum)
+        entries = deployables(search, context=first.context)
+    else:
+        choices, alternatives = policy_rows(search, masked.floor, seed)
     return Recommended(
         inputs=inputs,
         cells=[
             cell(here, search, beside)
             for here, beside in zip(search.optimum.cells, around, strict=True)
         ],
-        choices=[choice(best, search) for best, *_ in search.optimum.ranked],
-        alternatives=[choice(o, search) for _, *others in search.optimum.ranked for o in others],
+        choices=choices,
+        alternatives=alternatives,
         schedule=main.schedule if main is not None else [],
         schedule_loss_ratio=main.schedule_loss_ratio if main is not None else 0.0,
         schedules=schedules,
@@ -297,6 +307,8 @@ def recommended(
         by_topology=topology_rows(search),
         exports={} if folder is None else file_paths(entries, folder),
         counters=counters,
+        quality=None if masked is None else masked.quality,
+        pays=None if masked is None else paying_policies(search, seed),
         search=search,
         limits=limits,
         entries=entries,

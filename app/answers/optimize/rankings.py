@@ -15,6 +15,8 @@ from app.answers.optimize.rows import (
     Counters,
     DrafterRow,
     Emission,
+    MaskedQuality,
+    PayingPolicy,
     Range,
     SharedSchedule,
     TopologyBestRow,
@@ -38,6 +40,8 @@ class Background:
         by_topology: the fastest of every topology.
         exports: paths of files by engine.
         counters: what an engine's counters say, where they were stated.
+        quality: what quality of masked blocks means, where their policies were searched.
+        pays: at which batches chosen policies beat the model decoded token by token.
     """
 
     inputs: Mapping[str, Any]
@@ -52,6 +56,8 @@ class Background:
     by_topology: Sequence[TopologyBestRow]
     exports: Mapping[str, Sequence[str]]
     counters: Counters | None = None
+    quality: MaskedQuality | None = None
+    pays: Sequence[PayingPolicy] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +66,7 @@ class Rankings(Background):
 
     Attributes:
         choices: the fastest at every batch and context.
-        alternatives: the best there of every other drafter.
+        alternatives: the best there of every other drafter; of masked blocks all other policies.
     """
 
     choices: Sequence[ChoiceRow]
@@ -87,8 +93,8 @@ _EMPTY: Mapping[str, object] = {
     "inputs": {},
     "exports": {},
     "schedule_loss_ratio": 0.0,
-    "counters": None,
 }
+_OPTIONAL = ("counters", "quality", "pays")
 
 
 def read_rankings(saved: Mapping[str, Any]) -> Rankings:
@@ -98,6 +104,6 @@ def read_rankings(saved: Mapping[str, Any]) -> Rankings:
         **{
             part.name: read_row(hints[part.name], saved.get(part.name) or _EMPTY.get(part.name, []))
             for part in fields(Rankings)
-            if part.name != "counters" or saved.get("counters")
+            if part.name not in _OPTIONAL or saved.get(part.name)
         }
     )

@@ -1,51 +1,45 @@
 """What does `optimize` answer? What to run at every batch and context, of one cell or of several."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
 from app.answers.answer import Answer, Row, Table
 from app.answers.cells import LISTED, MarkedCell, reason_lines, several
-from app.answers.deployables import Deployable, file_lines, write_all
 from app.answers.optimize import words
+from app.answers.optimize.chosen import Chosen
 from app.answers.optimize.counted_words import counted_lines, counted_table
 from app.answers.optimize.neighbour_words import neighbour_lines, neighbour_table
 from app.answers.optimize.rankings import Background, Rankings
-from app.answers.optimize.rows import CellRow, ChoiceRow
+from app.answers.optimize.rows import CellRow, ChoiceRow, MaskedQuality, PolicyRow
 from app.answers.sentences import folded
 from costmodel.answers.workload import Limits
 from costmodel.optimizers.recommend import Recommendation
 
+_POLICY = ["committed", "block_tokens", "cache"]  # what is run, of masked blocks
+
 
 @dataclass(frozen=True, kw_only=True)
-class Recommended(Rankings, Answer):
+class Recommended(Rankings, Chosen):
     """The answer for one model, device and engine.
 
     Attributes:
-        unmet: batches and contexts at which nothing is allowed.
+        unmet: batches and contexts at which nothing is allowed, and policies without an answer.
         search: what was found.
         limits: that were asked for.
-        entries: what every engine loads.
-        folder: that files go to; None where none are written.
     """
 
-    name: ClassVar[str] = "recommendation"
-    unwritten: ClassVar[tuple[str, ...]] = ("search", "limits", "entries", "folder")
-    unmet: Sequence[MarkedCell]
+    unwritten: ClassVar[tuple[str, ...]] = ("search", "limits", *Chosen.unwritten)
     search: Recommendation
     limits: Limits
-    entries: Sequence[Deployable]
-    folder: Path | None
-
-    @property
-    def own_rows(self) -> Sequence[ChoiceRow | MarkedCell]:
-        """Choices, alternatives, and what cannot be run."""
-        return [*self.choices, *self.alternatives, *self.unmet]
 
     def shown(self) -> Iterator[Table | str]:
         """Who wins where, what that rests on, and what engines load."""
         yield from _winners(self.inputs, self.limits, [self], self.unmet)
+        if self.quality is not None:
+            yield self._front()
+            yield from map(folded, self._policy_lines(self.quality))
         if self.inputs["explain"]:
             yield from self.explained()
         if self.counters is not None:
@@ -55,8 +49,60 @@ class Recommended(Rankings, Answer):
         if self.dropped_batches:
             dropped = ", ".join(map(str, self.dropped_batches))
             yield f"left out, too large for memory: batch {dropped}"
-        if self.folder is not None:
-            yield from file_lines(self.entries, self.folder)
+        yield from self.files_shown()
+
+    def _front(self) -> Table:
+        return Table(
+            title="front: policies that nothing beats in both speed and agreement",
+            rows=self.front_rows,
+            columns=[
+                "batch",
+                "context",
+                *_POLICY,
+                "tokens_per_step",
+                "agreement",
+                "tokens_per_s",
+                "speedup",
+                "marks",
+            ],
+            once=["batch", "context", *_POLICY],
+            kind=PolicyRow,
+        )
+
+    @property
+    def front_rows(self) -> list[PolicyRow]:
+        """Policies on the front of speed and agreement, those that agree most first."""
+        rows = (*self.choices, *self.alternatives)
+        front = [row for row in rows if isinstance(row, PolicyRow) and row.on_front]
+        return sorted(front, key=lambda row: (row.context, row.batch, -(row.agreement or 0.0)))
+
+    def _policy_lines(self, quality: MaskedQuality) -> Iterator[str]:
+        """What quality means, when the twin is beaten, and what has no answer."""
+        yield f"{quality.policies} policies, floor {quality.floor:.1%}; agreement: {quality.words}"
+        yield from self.twin_lines
+        yield from self.unplayed_lines
+
+    @property
+    def twin_lines(self) -> list[str]:
+        """From which pace, and at which batches, the choices beat the twin."""
+        chosen = [row.twin_words for row in self.choices if isinstance(row, PolicyRow)]
+        return chosen + [row.words for row in self.pays or ()]
+
+    @property
+    def unplayed_lines(self) -> list[str]:
+        """Reasons of the policies that have no answer, with how many they are."""
+        reasons: dict[str, set[str]] = {}
+        for row in self.unmet:
+            if row.draft is not None:
+                reasons.setdefault(row.reason, set()).add(row.draft)
+        return [f"{len(names)} of the policies: {reason}" for reason, names in reasons.items()]
+
+    def documents(self) -> Mapping[str, Mapping[str, Any]]:
+        """Of masked blocks, which few engines load, the first choice as a configuration."""
+        first = self.choices[0].configuration
+        if self.quality is None or first is None:
+            return {}
+        return {"configuration.json": first}
 
     def _background(self) -> Iterator[str]:
         """What the acceptance rests on, what ties, and the schedules."""
@@ -73,10 +119,6 @@ class Recommended(Rankings, Answer):
         """
         yield neighbour_table(self.cells, name.replace("--", " on ", 1).replace("--", ", "))
         yield from map(folded, neighbour_lines(self.cells))
-
-    def writers(self) -> Sequence[Callable[[Path, Path], object]]:
-        """The files that engines load."""
-        return [lambda stage, folder: write_all(self.entries, stage)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +226,11 @@ def _winners(
 ) -> Iterator[Table | str]:
     """One table of the winner at every batch and context, why others cannot be, and the limits."""
     cells = [cell for answer in answers for cell in answer.cells]
-    rows: list[CellRow | MarkedCell] = [*cells, *unmet]
+    unmet = [row for row in unmet if row.draft is None]
+    masked = any(answer.quality is not None for answer in answers)
+    chosen = [row for answer in answers for row in answer.choices] if masked else cells
+    run, agrees = (_POLICY, ["agreement"]) if masked else (["run"], [])
+    rows: list[CellRow | ChoiceRow | MarkedCell] = [*chosen, *unmet]
     names = [name for name in LISTED if len({str(getattr(row, name)) for row in rows}) > 1]
     order = {
         name: list(
@@ -202,7 +248,8 @@ def _winners(
         )
     )
     where = " on ".join(several(str(inputs[name]), name) for name in ("model", "device"))
-    beside = [] if names else ["next_best", "loses"]  # of several cells winners alone fit
+    # of several cells winners alone fit, and the front of policies says what comes next
+    beside = [] if names or masked else ["next_best", "loses"]
     searches = [answer.search for answer in answers]
     yield Table(
         title=f"{where}, {several(inputs['engine'], 'engine')}: what to run at each batch",
@@ -211,16 +258,17 @@ def _winners(
             *names,
             "batch",
             "context",
-            "run",
+            *run,
             "tokens_per_step",
+            *agrees,
             "tokens_per_s",
             "speedup",
             *beside,
         ],
-        caption=words.caption(searches),
+        caption=words.POLICY_CAPTION if masked else words.caption(searches),
         once=["context"],
-        mark="run",
-        kind=CellRow,
+        mark=run[0],
+        kind=PolicyRow if masked else CellRow,
     )
     yield from map(folded, words.cell_lines(cells, searches))
     yield from reason_lines(unmet, names)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from app.answers.answer import Column, Row
+from app.answers.breakeven.rows import TwinPayingRow
+from app.answers.drafting import rule_words
 from app.answers.estimates import Interval, KnownAcceptance, Phases, ProvenanceRow
 from app.answers.numbers import fixed
 
@@ -14,20 +16,42 @@ Range = tuple[int, int, int]  # first batch, last batch, draft tokens
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ChoiceRow(Row):
-    """The best configuration of a drafter at one batch and context; intervals hold 80 %."""
+class Compared(Row):
+    """A configuration that was compared: what it drafts, and what a step of it emits."""
+
+    drafter: Annotated[str | None, Column("What drafts.")]
+    topology: Annotated[str, Column("Kind of drafts, such as `chain`; `off` for none.")]
+    draft: Annotated[str, Column("Shape of the drafts, as `--shape` reads it, or the policy.")]
+    draft_tokens: Annotated[int, Column("Draft tokens per request and step.")]
+    tokens_per_step: Annotated[float, Column("Tokens emitted per step.", "tokens/step", decimals=2)]
+
+    @property
+    def words(self) -> str:
+        """What to run: `eagle-3 chain:6`, or `off`."""
+        return run_words(self.drafter, self.topology, self.draft)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate(Compared):
+    """What may be run: where, what it drafts, and how fast that is."""
 
     model: Annotated[str, Column("Target model.")]
     device: Annotated[str, Column("Device.")]
     engine: Annotated[str, Column("Serving engine.")]
     feasible: Annotated[bool, Column("Whether it can be run.")] = True
+    method: Annotated[str, Column("Decoding method.")]
     batch: Annotated[int, Column("Requests that decode together.")]
     context: Annotated[int, Column("Cached tokens per request.")]
-    drafter: Annotated[str, Column("What drafts, as the answer names it.")]
-    method: Annotated[str, Column("Decoding method.")]
-    topology: Annotated[str, Column("Kind of drafts, such as `chain`; `off` for none.")]
-    draft: Annotated[str, Column("Shape of the drafts, as `--shape` reads it.")]
-    draft_tokens: Annotated[int, Column("Draft tokens per request and step.")]
+    tokens_per_s: Annotated[float, Column("Tokens of all requests.", "tokens/s")]
+    configuration: Annotated[
+        Mapping[str, Any] | None, Column("What to run, as `--config` reads it.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChoiceRow(Candidate):
+    """The best configuration of a drafter at one batch and context; intervals hold 80 %."""
+
     tree: Annotated[Mapping[str, Any] | None, Column("The tree, as `--tree` reads it.")]
     tree_source: Annotated[str | None, Column("What chose the tree.")]
     shape: Annotated[Mapping[str, Any] | None, Column("Policy of drafts that differ by step.")] = (
@@ -35,38 +59,90 @@ class ChoiceRow(Row):
     )
     stop: Annotated[Mapping[str, Any] | None, Column("The rule that ends them.")] = None
     drafts: Annotated[Mapping[str, float] | None, Column("Their mean sizes.")] = None
-    tokens_per_step: Annotated[float, Column("Tokens emitted per step.")]
     proposal_ratio: Annotated[float, Column("Share of steps in which the drafter proposes.")]
     rule: Annotated[str | None, Column("How drafts are verified, where it loses quality.")]
     remark: Annotated[str, Column("What has to be said beside the numbers.")]
     exit_layers: Annotated[int | None, Column("Layers after which an early exit drafts.")]
     step_s: Annotated[float, Column("Time of a step.", unit="s")]
-    step_s_interval: Annotated[Interval, Column("Its interval.")]
-    tokens_per_step_interval: Annotated[Interval, Column("Interval of the tokens per step.")]
-    tokens_per_s: Annotated[float, Column("Tokens of all requests.")]
-    tokens_per_s_interval: Annotated[Interval, Column("Its interval.")]
-    speedup: Annotated[float, Column("Against no speculation at the same batch and context.")]
-    speedup_interval: Annotated[Interval, Column("Its interval.")]
-    limit: Annotated[str, Column("What the step waits for.")]
-    breakdown_s: Annotated[Phases, Column("Where the step's time goes.")]
-    provenance: Annotated[ProvenanceRow, Column("Where the numbers come from.")]
-    configuration: Annotated[Mapping[str, Any], Column("What to run, as `--config` reads it.")]
+    step_s_interval: Annotated[Interval | None, Column("Its interval.")] = None
+    tokens_per_step_interval: Annotated[
+        Interval | None, Column("Interval of the tokens per step.")
+    ] = None
+    tokens_per_s_interval: Annotated[Interval | None, Column("Its interval.")] = None
+    speedup: Annotated[
+        float, Column("Against no speculation at the same batch and context.", decimals=2)
+    ]
+    speedup_interval: Annotated[Interval | None, Column("Its interval.")] = None
+    limit: Annotated[str | None, Column("What the step waits for.")] = None
+    breakdown_s: Annotated[Phases | None, Column("Where the step's time goes.")] = None
+    provenance: Annotated[ProvenanceRow | None, Column("Where the numbers come from.")] = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Compared(Row):
-    """A configuration that was compared: what it drafts, and what a step of it emits."""
+class PolicyRow(ChoiceRow):
+    """A policy of masked blocks at one batch and context.
 
-    drafter: Annotated[str | None, Column("What drafts.")]
-    topology: Annotated[str, Column("Kind of drafts.")]
-    draft: Annotated[str, Column("Shape of the drafts.")]
-    draft_tokens: Annotated[int, Column("Draft tokens per request and step.")]
-    tokens_per_step: Annotated[float, Column("Tokens emitted per step.")]
+    Those that are neither chosen nor on the front have no intervals of the cost model, nor what
+    stands behind them. The interval of a policy's pace reaches over states that hold less and more,
+    that of its agreement over prompts.
+    """
+
+    policy: Annotated[str, Column("Name of the policy.")]
+    commit: Annotated[str, Column("Rule by which a pass commits tokens.")]
+    at: Annotated[Mapping[str, float], Column("Thresholds of the rule.")]
+    block_tokens: Annotated[int, Column("Tokens of a block.", "block")]
+    cache: Annotated[str, Column("What later passes of a block read: none, prefix or dual.")]
+    how: Annotated[str, Column("How the recording was replayed.")]
+    beyond_anchors: Annotated[
+        bool, Column("Whether it commits more boldly than anything recorded.")
+    ]
+    agreement: Annotated[
+        float | None, Column("Share of tokens that one token a pass puts there.", decimals=3)
+    ]
+    agreement_interval: Annotated[Interval | None, Column("Its 80 % interval.")]
+    meets_floor: Annotated[bool, Column("Whether it agrees as much as asked.")]
+    on_front: Annotated[bool, Column("Whether none as fast agrees more.")]
+    twin_tokens_per_s: Annotated[
+        float, Column("Of the same model, one token a pass with a KV cache.")
+    ]
+    needed_tokens_per_step: Annotated[
+        float | None, Column("Tokens a pass that equal the twin; None: no pace does.")
+    ]
+    needed_tokens_per_step_interval: Annotated[Interval | None, Column("Its 80 % interval.")]
 
     @property
-    def words(self) -> str:
-        """What to run: `eagle-3 chain:6`, or `off`."""
-        return run_words(self.drafter, self.topology, self.draft)
+    def committed(
+        self,
+    ) -> Annotated[str, Column("Rule and thresholds.", "rule", of=("commit", "at"))]:
+        """The commit rule of a policy with its thresholds."""
+        return rule_words(self.commit, self.at)
+
+    @property
+    def marks(
+        self,
+    ) -> Annotated[
+        str, Column("What sets it apart.", "mark", of=("meets_floor", "beyond_anchors"))
+    ]:
+        """What sets a policy on the front apart from others there."""
+        marks = (
+            (not self.meets_floor, "below the floor"),
+            (self.beyond_anchors, "bolder than recorded"),
+        )
+        return ", ".join(words for holds, words in marks if holds)
+
+    @property
+    def twin_words(self) -> str:
+        """From which pace a policy beats the model decoded token by token, and whether it does."""
+        where = f"batch {self.batch:,}, context {self.context:,}"
+        twin = f"one token a pass with a KV cache ({self.twin_tokens_per_s:,.0f} tokens/s)"
+        if self.needed_tokens_per_step is None or self.needed_tokens_per_step_interval is None:
+            return f"{where}: no pace beats {twin}"
+        verdict = "wins" if self.speedup > 1.0 else "loses"
+        low, high = self.needed_tokens_per_step_interval
+        return (
+            f"{where}: needs {self.needed_tokens_per_step:.2f} [{low:.2f}–{high:.2f}] tokens per"
+            f" pass to equal {twin}; has {self.tokens_per_step:.2f} and {verdict}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -265,6 +341,39 @@ class TopologyBestRow(Compared):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PayingPolicy(TwinPayingRow):
+    """At which batches a chosen policy beats the model decoded token by token."""
+
+    policy: Annotated[str, Column("Name of the policy.")]
+    tokens_per_step: Annotated[float, Column("Tokens that a pass commits.")]
+
+    @property
+    def where(self) -> str:
+        """The policy and the context."""
+        return f"{self.policy}, context {self.context:,}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MaskedQuality(Row):
+    """What quality of masked blocks means, and on what it was counted."""
+
+    floor: Annotated[float, Column("Least agreement with one token a pass.")]
+    definition: Annotated[str, Column("What agreement is.")]
+    remark: Annotated[str, Column("What to think of it.")]
+    prompts: Annotated[Mapping[str, int], Column("Prompts by the cache of their recording.")]
+    canvas_tokens: Annotated[int, Column("Tokens that are refined.")]
+    policies: Annotated[int, Column("Policies that were searched.")]
+
+    @property
+    def words(self) -> str:
+        """All of it as a sentence."""
+        prompts = ", ".join(
+            f"{count} prompts (cache {cache})" for cache, count in self.prompts.items()
+        )
+        return f"{self.definition}; {prompts}, canvas of {self.canvas_tokens} tokens; {self.remark}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CountedInUse(Row):
     """What runs now, as counted, and what is predicted for it where it runs."""
 
@@ -354,5 +463,5 @@ class Counters(Row):
 
 
 def run_words(drafter: str | None, topology: str, draft: str) -> str:
-    """What is run: `eagle-3 chain:6`, or `off`."""
-    return draft if topology == "off" else f"{drafter} {draft}"
+    """What is run: `eagle-3 chain:6`, `off`, or a policy of masked blocks."""
+    return draft if topology in ("off", "block") else f"{drafter} {draft}"

@@ -14,6 +14,10 @@ from costmodel.optimizers.recommend import Recommendation
 from costmodel.optimizers.search import MethodSchedule
 from hardware_profiles.units import MEGA
 
+POLICY_CAPTION = (
+    "speedup against the twin, the same model decoded one token a pass with a KV cache; brackets: of"
+    " a pace by states that hold less and more, of agreement over prompts, of speeds the cost model"
+)
 _RANGES = 8  # of a schedule that are said; files hold all
 
 
@@ -52,13 +56,12 @@ def cell_lines(cells: Sequence[CellRow], searches: Sequence[Recommendation]) -> 
 
 def drafter_lines(search: Recommendation, best: Sequence[TopologyBestRow]) -> Iterator[str]:
     """What the acceptance of every drafter rests on, and which of its topologies wins where."""
-    for source, name, contender in zip(
-        search.sources, search.names, search.contenders, strict=True
-    ):
+    for index, (source, name) in enumerate(zip(search.sources, search.names, strict=True)):
         yield f"{name}: {_drafts_with(source, search)}{_rests_on(source)}"
-        for remark in dict.fromkeys(one.remark for one in contender.candidates if one.remark):
-            yield f"  {remark}"
-    if any(row.topology not in ("off", "chain") for row in best):
+        own = [contender for contender in search.contenders if contender.source == index]
+        remarks = (one.remark for contender in own for one in contender.candidates)
+        yield from (f"  {remark}" for remark in dict.fromkeys(remarks) if remark)
+    if any(row.topology not in ("off", "chain", "block") for row in best):
         yield from _who_wins(best)
 
 
@@ -181,6 +184,10 @@ def _drafts_with(source: Source, search: Recommendation) -> str:
 
 def _rests_on(source: Source) -> str:
     """Where a drafter's acceptance comes from, in words."""
+    if source.prompts is not None:
+        return f"policies replayed on {source.about}" + (
+            "" if source.path is None else f": {source.path.name}"
+        )
     if source.trace is None:
         if source.kind == "stated":
             return f"acceptance stated as {source.about}"

@@ -33,10 +33,11 @@ from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import Acceptance, geometric
 from costmodel.optimizers.allowed import Contender
-from costmodel.optimizers.candidates.static_candidates import TREE_SIZES
+from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
+from costmodel.optimizers.candidates.usual_shapes import usual_shapes
 from costmodel.optimizers.drafters.named_drafters import drafter_source
 from costmodel.optimizers.drafters.sources import Source
-from costmodel.optimizers.recommend import candidates_of, drafter_question
+from costmodel.optimizers.recommend import drafter_question
 from costmodel.optimizers.search import rates_at
 from costmodel.passes.ops import Array
 from hardware_profiles.errors import InfeasibleError, InputError, RooftreeError
@@ -121,8 +122,8 @@ class SweepEvaluation:
 
     def _candidates(self, text: str, recorded: bool, model: str) -> list[Acceptance]:
         source = self._named(text, recorded, model)
-        return candidates_of(
-            source, None, None, TREE_SIZES, None, np.random.default_rng(self._seed)
+        return shape_acceptances(
+            source, usual_shapes(source), generator=np.random.default_rng(self._seed)
         )
 
 

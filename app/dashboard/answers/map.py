@@ -443,7 +443,7 @@ def _numbers(
     return [
         (f"Best K at {where}", str(row.draft_tokens) if row.draft_tokens else "off"),
         ("Speedup", f"{digits(row.speedup)}×"),
-        ("Limited by", row.limit),
+        ("Limited by", row.limit or ""),
         _memory(setting, here.search.winners[0].acceptance, state),
     ]
 

@@ -10,7 +10,12 @@ from app.dashboard.answer import Row
 from app.dashboard.wording import as_words
 
 TITLE = "What does not hold"
-MISSED = {"memory": "does not fit", "limits": "misses the limits", None: "cannot be run"}
+MISSED = {
+    "memory": "does not fit",
+    "limits": "misses the limits",
+    "quality": "has no policy that agrees enough",
+    None: "cannot be run",
+}
 
 
 def missed(marked: Sequence[MarkedCell]) -> list[tuple[str, Sequence[Row]]]:

@@ -30,7 +30,7 @@ from app.dashboard.wording import KNOWN_BY as KNOWN_BY_WORDS
 from app.dashboard.wording import said
 from costmodel.acceptance_library import published
 from costmodel.method_library import load_method
-from costmodel.optimizers.refining.grid import threshold_values
+from costmodel.optimizers.candidates.policy_grid import threshold_values
 from hardware_profiles.errors import InputError
 from traces.kinds.refine_policy import COMMIT_RULES
 from traces.library import shipped_traces

@@ -18,7 +18,7 @@ from app.questions.values import MethodName
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.refined_method import method_policy
 from costmodel.method_library import load_method
-from costmodel.optimizers.refining.grid import usual_thresholds
+from costmodel.optimizers.candidates.policy_grid import usual_thresholds
 from hardware_profiles.errors import InputError, UnknownNameError
 from simulator.scenario.refined import written_policy
 from traces.kinds.refine_policy import CACHES, COMMIT_RULES, Cache, RefinePolicy

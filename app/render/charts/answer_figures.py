@@ -9,9 +9,9 @@ from typing import Any
 
 from app.answers.breakeven.rows import RefiningPoint
 from app.answers.capacity.rows import CapacityPlans, PlanRow
-from app.answers.masked.rows import MaskedPolicies
 from app.answers.optimize.rankings import Rankings
 from app.answers.optimize.recommended import Recommended, RecommendedCells
+from app.answers.optimize.rows import PolicyRow
 from app.answers.replay.rows import ReplayedDrafts
 from app.answers.simulations.rows import Simulation
 from app.answers.trees.rows import BudgetTree, Trees
@@ -56,7 +56,8 @@ def figure_of(
     Raises:
         InputError: the verb has no such figure, or the answer nothing to draw in it.
     """
-    figures = REFINING if isinstance(answer, MaskedPolicies) else FIGURES.get(verb, {})
+    is_masked = isinstance(answer, Recommended) and answer.quality is not None
+    figures = REFINING if is_masked else FIGURES.get(verb, {})
     if kind is None and any(isinstance(row, RefiningPoint) for row in answer.own_rows):
         kind = "pace"  # of masked blocks, which have no acceptance of one token
     draw = figures.get(kind) if kind is not None else next(iter(figures.values()), None)
@@ -118,9 +119,10 @@ def _best_tree(answer: Recommended | RecommendedCells, context: int | None) -> F
     return tree_figure(Tree.from_json(row.tree), path_acceptance(one, row))
 
 
-def _policies(answer: MaskedPolicies, context: int | None) -> Figure | None:
-    rows = [*answer.choices, *answer.alternatives]
-    return refining_figure(rows, answer.quality.floor, context)
+def _policies(answer: Recommended, context: int | None) -> Figure | None:
+    assert answer.quality is not None
+    policies = [row for row in answer.ranked if isinstance(row, PolicyRow)]
+    return refining_figure(policies, answer.quality.floor, context)
 
 
 def _largest_tree(answer: Trees, context: int | None) -> Figure:

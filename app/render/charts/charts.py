@@ -305,7 +305,7 @@ def tree_figure(tree: Tree, shares: Sequence[float] | None) -> Figure:
 def _lines(
     answer: Rankings,
     context: int,
-    quantity: Callable[[ChoiceRow], tuple[float, Interval]],
+    quantity: Callable[[ChoiceRow], tuple[float, Interval | None]],
     unit: str,
     word: str,
 ) -> list[Figure]:
@@ -316,7 +316,8 @@ def _lines(
         line_rows.sort(key=lambda row: row.batch)
         if not line_rows:
             continue
-        values, bounds = zip(*map(quantity, line_rows), strict=True)
+        values, spans = zip(*map(quantity, line_rows), strict=True)
+        bounds = [span or (value, value) for value, span in zip(values, spans, strict=True)]
         hover = [
             f"<b>{_text(name)}</b>, {_text(str(row.draft))}<br>batch {_text(row.batch)}<br>"
             f"{word} {digits(value)}{unit} (80 %: {interval_words(span, unit)})"

@@ -5,8 +5,8 @@ device?
 from collections.abc import Sequence
 from html import escape
 
-from app.answers.joint.rows import DesignRow, JointAnswer
 from app.answers.numbers import digits
+from app.answers.optimize.joint.rows import DesignRow, JointAnswer
 from app.render.charts.charts import NEUTRAL, PALETTE, Figure, framed
 from hardware_profiles.units import MILLI
 

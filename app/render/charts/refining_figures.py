@@ -4,7 +4,7 @@ floor and twin?
 
 from collections.abc import Sequence
 
-from app.answers.masked.rows import MaskedPolicy
+from app.answers.optimize.rows import PolicyRow
 from app.render.charts.charts import PALETTE, Figure, digits, framed, interval_words, line_of
 
 MARKS = {False: "circle", True: "diamond-open"}  # of policies within and beyond what was recorded
@@ -12,7 +12,7 @@ _MUTED = "#9aa0a6"
 
 
 def refining_figure(
-    rows: Sequence[MaskedPolicy],
+    rows: Sequence[PolicyRow],
     floor: float,
     context: int | None = None,
     batch: int | None = None,
@@ -21,7 +21,7 @@ def refining_figure(
     pass.
 
     Args:
-        rows: policies, chosen and others, of `optimize` about masked blocks.
+        rows: policies, chosen and others.
         floor: least agreement.
         context: cached tokens per request; None: the first.
         batch: requests; None: the first.
@@ -67,15 +67,15 @@ def refining_figure(
     )
 
 
-def _agreements(rows: Sequence[MaskedPolicy]) -> list[float]:
+def _agreements(rows: Sequence[PolicyRow]) -> list[float]:
     return [row.agreement or 0.0 for row in rows]
 
 
-def _speeds(rows: Sequence[MaskedPolicy]) -> list[float]:
+def _speeds(rows: Sequence[PolicyRow]) -> list[float]:
     return [row.tokens_per_s or 0.0 for row in rows]
 
 
-def _hovers(rows: Sequence[MaskedPolicy]) -> list[str]:
+def _hovers(rows: Sequence[PolicyRow]) -> list[str]:
     return [
         f"<b>{row.policy}</b><br>{digits(row.tokens_per_s)} tokens/s,"
         f" {digits(row.tokens_per_step)} a pass"

@@ -1,33 +1,27 @@
 """How does a person read a search over policies of masked decoding? As one HTML file that needs no
 network.
 
-What to run at the smallest batch, the Pareto chart of every batch and context, the ranked policies
-with their marks, and when the autoregressive twin is beaten. Leaves out the figure
+What to run at the smallest batch, the Pareto chart of every batch and context, the policies on its
+front, and when the autoregressive twin is beaten. Leaves out the figure
 (`app.render.charts.refining_figures`).
 """
 
 from html import escape
-from pathlib import Path
 
-from app.answers.cells import MarkedCell
-from app.answers.masked.rows import MaskedPolicies, MaskedPolicy
+from app.answers.optimize.recommended import Recommended
+from app.answers.optimize.rows import PolicyRow
 from app.render.charts.charts import Figure, digits, interval_words
 from app.render.charts.refining_figures import refining_figure
-from app.render.html.page import figure_card, html_page, html_table, plots_available, write_page
+from app.render.html.page import figure_card, html_page, html_table
 
 
-def write_pages(answer: MaskedPolicies, folder: Path) -> None:
-    """Write the answer of `optimize` about masked blocks as a page, where plotly is installed.
+def refining_page(answer: Recommended) -> str:
+    """The page of an answer about masked blocks; the same answer gives the same text.
 
-    Raises:
-        InputError: the place cannot be written.
+    Args:
+        answer: with choices, and what quality means.
     """
-    if plots_available():
-        write_page(refining_page(answer), folder / "report.html")
-
-
-def refining_page(answer: MaskedPolicies) -> str:
-    """The page that `write_pages` writes; the same answer gives the same text."""
+    assert answer.quality is not None
     inputs = answer.inputs
     figures: dict[str, Figure] = {}
     title = f"{inputs['model']} on {inputs['device']}"
@@ -41,23 +35,22 @@ def refining_page(answer: MaskedPolicies) -> str:
         *_charts(answer, figures),
         "</section>",
         "<h2>Policies</h2>",
-        html_table(_HEADS, [_cells(row) for row in answer.best_rows]),
+        html_table(_HEADS, [_cells(row) for row in answer.front_rows]),
         "<h2>Against the same model decoded token by token</h2>",
         _list(answer.twin_lines),
     ]
-    if lines := answer.marked_lines:
+    if lines := answer.unplayed_lines:
         parts += ["<h2>Without an answer</h2>", _list(lines)]
     return html_page(title, "".join(parts), figures)
 
 
-def headline(answer: MaskedPolicies) -> str:
+def headline(answer: Recommended) -> str:
     """What to run at the first batch and context, in plain words (not escaped)."""
-    if not answer.choices:
-        return f"No policy reaches the floor of {answer.quality.floor:.1%} agreement"
     first = answer.choices[0]
+    assert isinstance(first, PolicyRow)
     where = f"at batch {first.batch:,} and context {first.context:,}"
     verdict = f"{digits(first.speedup)}× the speed of one token a pass with a KV cache"
-    return f"Run {first.policy} {where}: {first.agreement:.1%} agreement, {verdict}"
+    return f"Run {first.draft} {where}: {first.agreement:.1%} agreement, {verdict}"
 
 
 _HEADS = (
@@ -72,24 +65,23 @@ _HEADS = (
 )
 
 
-def _cells(row: MaskedPolicy | MarkedCell) -> list[str]:
-    first = [f"{row.batch:,}", f"{row.context:,}"]
-    if isinstance(row, MarkedCell):
-        return [*first, "", "", "", "", "", escape(row.reason)]
+def _cells(row: PolicyRow) -> list[str]:
     quantities = ("tokens_per_step", "agreement", "tokens_per_s")
     spans = [getattr(row, f"{name}_interval", None) for name in quantities]
     shown = [
         digits(getattr(row, name)) + (f" ({interval_words(span)})" if span else "")
         for name, span in zip(quantities, spans, strict=True)
     ]
-    return [*first, escape(row.policy), *shown, f"{digits(row.speedup)}×", row.marks]
+    where = [f"{row.batch:,}", f"{row.context:,}"]
+    return [*where, escape(row.draft), *shown, f"{digits(row.speedup)}×", row.marks]
 
 
-def _charts(answer: MaskedPolicies, figures: dict[str, Figure]) -> list[str]:
+def _charts(answer: Recommended, figures: dict[str, Figure]) -> list[str]:
     cards = []
-    rows = [*answer.choices, *answer.alternatives]
-    for context, batch in dict.fromkeys((row.context, row.batch) for row in rows):
-        figure = refining_figure(rows, answer.quality.floor, context, batch)
+    assert answer.quality is not None
+    ranked = [row for row in answer.ranked if isinstance(row, PolicyRow)]
+    for context, batch in dict.fromkeys((row.context, row.batch) for row in ranked):
+        figure = refining_figure(ranked, answer.quality.floor, context, batch)
         if figure is not None:
             where = f"Batch {batch:,}, context {context:,}"
             note = (

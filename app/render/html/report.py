@@ -13,8 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from app.answers.answer import Answer
 from app.answers.optimize.rankings import Rankings, read_rankings
+from app.answers.optimize.recommended import Recommended
 from app.answers.optimize.rows import ChoiceRow
 from app.answers.pages import plots_available
 from app.render.charts import charts
@@ -26,6 +26,7 @@ from app.render.html.optimize_sections import (
     shared_schedules,
 )
 from app.render.html.page import html_page, whole_answer, write_page
+from app.render.html.refining_page import refining_page
 from app.render.json import jsonable
 from hardware_profiles.units import MILLI
 from traces.kinds.tree import Tree
@@ -48,15 +49,18 @@ def write_report(saved: Json, path: Path) -> None:
     write_page(report_page(saved), path)
 
 
-def write_pages(answer: Answer, folder: Path) -> None:
+def write_pages(answer: Recommended, folder: Path) -> None:
     """Write report.html beside an answer of `optimize`, where it can be drawn.
 
     Args:
         answer: of one model, device and engine.
         folder: of its files.
     """
-    if plots_available():
-        write_report(jsonable(answer), folder / "report.html")
+    if not plots_available():
+        return
+    drawn = jsonable(answer)
+    page = refining_page(answer) if "quality" in drawn else report_page(drawn)
+    write_page(page, folder / "report.html")
 
 
 def report_page(saved: Json) -> str:
@@ -174,6 +178,7 @@ def _head(answer: Rankings) -> str:
 def _badges(answer: Rankings) -> Iterable[str]:
     """What a reader must know before trusting the first line."""
     origin = _first(answer).provenance
+    assert origin is not None  # what is drafted says where it comes from
     acceptance, device = origin.acceptance, origin.device
     label = escape(str(acceptance.label))
     if acceptance.borrowed or acceptance.kind not in ("recorded", "counted"):
@@ -426,6 +431,7 @@ def _costs(answer: Rankings) -> str:
     lines: dict[str, list[str]] = {}
     for row in answer.ranked:
         origin = row.provenance
+        assert origin is not None  # as above
         device, overhead = origin.device, origin.overhead
         fitted = f"fitted on {device.constants_from or 'no device'} ({origin.fidelity})"
         terms = ", ".join(

@@ -13,6 +13,7 @@ from costmodel.method import Shape, Stop
 from costmodel.passes.ops import Array
 from traces.kinds.tree import Tree
 from traces.replay.bootstrap import Replayed, RequestDraws, drawn_tokens_per_step
+from traces.replay.confidence.played import Played
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -38,6 +39,8 @@ class Acceptance:
         truncated_ratio: share of the steps in which the recording ended before the policy did:
             there the tokens are the fewest and the draft the largest that it can have been.
         holds_at: batch and context that a controller's answer is of; None: it holds at any.
+        played: of masked blocks, what the policy that commits them does on recorded prompts; None
+            where nothing was replayed.
     """
 
     draft_tokens: int
@@ -55,6 +58,7 @@ class Acceptance:
     lengths: DraftLengths | None = None
     truncated_ratio: float = 0.0
     holds_at: tuple[int, int] | None = None
+    played: Played | None = None
 
     @property
     def remark(self) -> str:
@@ -62,6 +66,11 @@ class Acceptance:
         text; else empty.
         """
         return remark(self.rule, self.note, lossy=self.lossy)
+
+    @property
+    def agreement(self) -> float | None:
+        """Share of positions with the token that one token a pass puts there; None: unknown."""
+        return None if self.played is None else self.played.agreement
 
     @property
     def levels(self) -> int:

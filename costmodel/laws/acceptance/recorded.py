@@ -108,7 +108,7 @@ def sibling_law(trace: AcceptanceTrace, law: Law) -> Array | None:
         float64[siblings], of the first four or as many as were recorded, over all positions at
         which a step may start.
     """
-    if law.by_matching or law.rule not in ("with_replacement", "without_replacement"):
+    if not law.draws_siblings:
         return None
     assert trace.draft_ids is not None
     by_sibling = accepted_probabilities(

@@ -77,6 +77,11 @@ class Law:
         return self.rule == "multi_path_block" and not self.by_matching
 
     @property
+    def draws_siblings(self) -> bool:
+        """Whether the children of a node are draws, which have no ranks."""
+        return self.rule in ("with_replacement", "without_replacement") and not self.by_matching
+
+    @property
     def judges_trees(self) -> bool:
         """Whether nodes may have several children."""
         return self.by_matching or self.rule in SIBLING_RULES

@@ -1,12 +1,13 @@
-"""What does a drafter emit in the shapes that the question names?
+"""What does a drafter emit in shapes of its drafts?
 
-The one place where a shape that a person names meets what is known of a drafter, so that a shape
-that `recommend` found has the same numbers when it is asked about alone. Leaves out which shapes are
-tried where none is named (`costmodel.optimizers.recommend`).
+The one place where a shape meets what is known of a drafter, so that a shape that `recommend` found
+has the same numbers when it is asked about alone. Leaves out which shapes are tried where none is
+named (`usual_shapes`).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import cycle
 
 import numpy as np
 
@@ -24,9 +25,9 @@ from costmodel.laws.acceptance import (
 from costmodel.laws.claims import rate_claim, tokens_claim
 from costmodel.laws.drafting import dynamic_tree
 from costmodel.method_library import load_method
-from costmodel.optimizers.candidates.dynamic_candidates import stopped_candidates
 from costmodel.optimizers.candidates.state_candidates import state_candidates
-from costmodel.optimizers.candidates.static_candidates import tree_candidates
+from costmodel.optimizers.candidates.stopped_candidates import stopped_candidates
+from costmodel.optimizers.candidates.tree_candidates import tree_candidates
 from costmodel.optimizers.drafters.sources import Source
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
@@ -78,13 +79,17 @@ def shape_acceptances(
     of_chains = law or law_for(trace, verify.rule, chains, at=verify.at)
     trees: dict[tuple[str, int], Acceptance] = {}
     if built:
-        sizes = list(dict.fromkeys(built))
-        made = tree_candidates(trace, sizes, draws, generator, of_chains, progress=progress)
-        trees = {(a.tree_source, a.draft_tokens): a for a in made}
+        nodes = list(dict.fromkeys(built))
+        made = tree_candidates(trace, nodes, draws, generator, of_chains, progress=progress)
+        trees = {(a.tree_source, size): a for a, size in zip(made, cycle(nodes), strict=False)}
+    sizes = [shape.nodes for shape in shapes if shape.kind == "prompted"]
+    prompted = iter(state_candidates(source, sizes, draws) if sizes else ())
     emitted: list[Acceptance] = []
     for shape in shapes:
         if shape.is_built:
             emitted.append(_built(trees, shape))
+        elif shape.kind == "prompted":
+            emitted.append(next(prompted))
         elif shape.kind == "chain" and shape.stop is not None:
             setting, batches, contexts = weighed
             if shape.stop.rule == "goodput" and setting is None:
@@ -150,8 +155,6 @@ def _replayed(
     if shape.kind == "dynamic":
         assert shape.limits is not None
         return dynamic_tree(trace, shape.limits, draws, stop=shape.stop)
-    if shape.kind == "prompted":
-        return state_candidates(source, [shape.nodes], draws)[0]
     tree = _tree(shape)
     verify = load_method(source.method).verify
     with naming(None if shape.file is None else str(shape.file)):

@@ -31,6 +31,7 @@ from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.refine_policy import RefinePolicy
 from traces.library import is_confidence, read_trace, trace_file, trace_name
+from traces.replay.confidence.played import RecordedPrompts
 
 PLAIN_DRAFTING = "speculative-decoding"
 """The method whose drafters are told apart by their draft models alone."""
@@ -66,6 +67,8 @@ class Source:
         refine: the policy by which a method that refines masked blocks reaches its tokens per step;
             None: its own rule.
         canvas_tokens: of such a method; None: the entry's.
+        prompts: recorded prompts of masked decoding, on which policies can be replayed; None:
+            there are none, or one policy was replayed.
     """
 
     method: str
@@ -81,6 +84,7 @@ class Source:
     own: OwnDrafter | None = None
     refine: RefinePolicy | None = None
     canvas_tokens: int | None = None
+    prompts: RecordedPrompts | None = None
 
     @property
     def entry(self) -> Method:
@@ -117,6 +121,8 @@ class Source:
             return "stated, not measured here"
         if self.kind == "published":
             return self.about
+        if self.prompts is not None:
+            return "replayed confidence"
         how = "recorded" if self.kind == "recorded" else "counted by an engine"
         return (
             f"borrowed from {self.model or 'an unnamed model'}"
@@ -297,6 +303,25 @@ def confidence_source(
         refine=policy,
         canvas_tokens=canvas_tokens or trace.canvas_tokens,
     )
+
+
+def prompts_sources(recorded: Sequence[RecordedPrompts], method: str) -> list[Source]:
+    """A method that refines masked blocks, on the recorded prompts of each cache.
+
+    Args:
+        recorded: prompts by cache.
+        method: slug.
+    """
+    return [
+        Source(
+            method=method,
+            kind="recorded",
+            prompts=prompts,
+            path=Path(prompts.files[0]) if len(prompts.files) == 1 else None,
+            about=f"{len(prompts.anchors.prompts)} prompts recorded with cache {prompts.cache}",
+        )
+        for prompts in recorded
+    ]
 
 
 def policy_source(

@@ -17,13 +17,14 @@ from costmodel.laws.controllers import ema_chain, goodput_chain
 from costmodel.laws.drafting import dynamic_tree, stopped_chain
 from costmodel.laws.prompt_states import recorded_acceptance
 from costmodel.method import Method, Shape, Stop
-from costmodel.optimizers.candidates.static_candidates import (
+from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
+from costmodel.optimizers.candidates.usual_shapes import (
     CHAIN_LENGTHS,
     NGRAM_LENGTHS,
     TREE_SIZES,
+    usual_shapes,
 )
 from costmodel.optimizers.drafters.sources import Source
-from costmodel.optimizers.recommend import candidates_of
 from costmodel.optimizers.trees.priced_tree import TreePrice
 from costmodel.optimizers.trees.tree_price import tree_price
 from costmodel.passes.ops import Array
@@ -154,8 +155,11 @@ class Half:
         source = replace(self.source, trace=self.trace)
         lengths = None if self.one_length is None else [self.one_length]
         sizes = TREE_SIZES if self.drafts_trees else ()
-        setting, generator = self.costs.setting, np.random.default_rng(self.seed)
-        candidates = candidates_of(source, setting, lengths, sizes, None, generator)
+        candidates = shape_acceptances(
+            source,
+            usual_shapes(source, draft_tokens=lengths, tree_sizes=sizes),
+            generator=np.random.default_rng(self.seed),
+        )
         rates = (
             self.costs.batches
             * np.array([[candidate.tokens_per_step] for candidate in candidates])

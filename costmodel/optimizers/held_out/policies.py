@@ -13,7 +13,7 @@ import numpy as np
 
 from costmodel.method import Shape, Stop
 from costmodel.optimizers.candidates.state_candidates import SIZES, recorded_trees
-from costmodel.optimizers.candidates.static_candidates import TREE_DEPTH
+from costmodel.optimizers.candidates.tree_candidates import TREE_DEPTH
 from costmodel.optimizers.held_out.half import MOST_NODES, Half, HeldOutDraft
 from costmodel.optimizers.trees.greedy_tree import greedy_trees
 from costmodel.optimizers.trees.priced_tree import TreePrice, fastest_tree

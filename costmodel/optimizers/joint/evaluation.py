@@ -24,8 +24,8 @@ from costmodel.answers.replicas import (
     step_rows,
 )
 from costmodel.answers.workload import Limits
-from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
+from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.joint.floors import Floor
 from costmodel.optimizers.joint.objective import PER_COST, objective_value
 from costmodel.optimizers.joint.space import JointQuestion, Placement
@@ -33,15 +33,12 @@ from costmodel.passes.ops import Array, Mask, Number
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Node:
-    """A drafter on a placement, with the shapes that it may draft.
+class Node(Contender):
+    """A drafter on a placement, whose candidates are the shapes that it may draft, or plain
+    decoding there.
 
     Args:
         placement: where.
-        configuration: of the drafter on that placement, without a shape.
-        setting: of the configuration.
-        shapes: what is compared.
-        source: place of the drafter among those of the question; None: plain decoding.
         batch: requests in flight of a replica, rising: those of the batch caps, and further ones
             that say what a replica does under a load.
         is_cap: which of them are those of batch caps.
@@ -49,13 +46,14 @@ class Node:
     """
 
     placement: Placement
-    configuration: DecodingConfiguration
-    setting: Setting
-    shapes: Sequence[Acceptance]
-    source: int | None
     batch: Array
     is_cap: Mask
     floor: Floor | None
+
+    @property
+    def drafts(self) -> bool:
+        """Whether it is a drafter's, and not that of plain decoding."""
+        return self.candidates[0].draft_tokens > 0
 
     def up_to(self, batch: float) -> "Node":
         """The node with no larger batches than this one."""
@@ -129,7 +127,7 @@ def budgeted(setting: Setting, token_budget: int) -> Setting:
 def node_steps(question: JointQuestion, node: Node) -> Array:
     """Seconds of a step of every shape with every batch, shape [shapes, caps]."""
     return step_seconds(
-        node.setting, node.shapes, batch=node.batch, context=question.load.decode_context
+        node.setting, node.candidates, batch=node.batch, context=question.load.decode_context
     )
 
 
@@ -145,11 +143,11 @@ def evaluate(question: JointQuestion, node: Node, steps: Array | None = None) ->
     steps = node_steps(question, node) if steps is None else steps
     curve, busy = law(question, node, steps[:, None, :], budgets)
     copies = node.placement.layout.data
-    rows = np.array([step_rows(a) for a in node.shapes])[:, None, None]
+    rows = np.array([step_rows(a) for a in node.candidates])[:, None, None]
     most = np.array([[space.largest_batch for space in row] for row in _rooms(question, node)])[
         :, :, None
     ]
-    tokens = np.array([a.tokens_per_step for a in node.shapes])[:, None, None]
+    tokens = np.array([a.tokens_per_step for a in node.candidates])[:, None, None]
     room_for = most_sharing(question.load, rows, budgets, question.load.output_tokens / tokens)
     fits = node.is_cap & (node.batch <= most) & (node.batch / copies <= room_for)
     replicas, carries, seen = _under_load(question, node, curve, busy)
@@ -159,7 +157,7 @@ def evaluate(question: JointQuestion, node: Node, steps: Array | None = None) ->
     meets = fits & within & (carries | (not whole))
     watts: Number = 0.0
     if question.maximise == "tokens-per-joule":
-        watts = node_watts(question, node, node.shapes, steps[:, None, :], busy.requests_per_s)
+        watts = node_watts(question, node, node.candidates, steps[:, None, :], busy.requests_per_s)
     value = served_value(question, node, busy.requests_per_s, replicas, watts)
     return Evaluation(
         node=node,
@@ -220,7 +218,7 @@ def law(
         slower: ratio by which all passes take longer.
         shapes: in place of those of the node.
     """
-    drafted = node.shapes if shapes is None else shapes
+    drafted = node.candidates if shapes is None else shapes
     rows = np.array([step_rows(a) for a in drafted]).reshape(-1, *(1,) * (budgets.ndim - 1))
     tokens = tokens_per_step
     if tokens is None:
@@ -231,7 +229,7 @@ def law(
         load,
         batch=node.batch,
         rows=rows,
-        drafts=node.source is not None,
+        drafts=node.drafts,
         token_budget=budgets,
     ).slower(ratio)
     speeds = replica_speeds(
@@ -307,12 +305,12 @@ def _rooms(question: JointQuestion, node: Node) -> list[list[Room]]:
     """Memory by shape and token budget; chains of as many draft tokens take the same."""
     settings = [node.with_budget(budget) for budget in question.token_budgets]
     rooms_by_length: dict[int, list[Room]] = {}
-    for a in node.shapes:
+    for a in node.candidates:
         if a.draft_tokens not in rooms_by_length:
             rooms_by_length[a.draft_tokens] = rooms(
                 settings, a, context=question.load.longest_context
             )
-    return [rooms_by_length[a.draft_tokens] for a in node.shapes]
+    return [rooms_by_length[a.draft_tokens] for a in node.candidates]
 
 
 def node_watts(

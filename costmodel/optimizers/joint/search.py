@@ -2,7 +2,7 @@
 
 Nodes are looked at in the order of what their floors allow at most. One is left out where that is
 less than what the best others reach, and where none of its batches could lie on the front: what is
-found is what looking at every node would find. Leaves out simulation (`app.answers.joint`).
+found is what looking at every node would find. Leaves out simulation (`app.answers.optimize.joint`).
 """
 
 from collections.abc import Callable
@@ -17,7 +17,8 @@ from costmodel.answers.positions import require_positions
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
-from costmodel.method import Stop
+from costmodel.optimizers.allowed import Contender
+from costmodel.optimizers.front import Front
 from costmodel.optimizers.joint.evaluation import (
     Evaluation,
     Node,
@@ -28,15 +29,17 @@ from costmodel.optimizers.joint.evaluation import (
     served_value,
 )
 from costmodel.optimizers.joint.floors import floor_of
-from costmodel.optimizers.joint.front import Front
 from costmodel.optimizers.joint.objective import refusal
 from costmodel.optimizers.joint.space import BATCH_CAPS, PLAIN, JointQuestion, Placement, batches_of
+from costmodel.optimizers.search import drafting
 from costmodel.passes.ops import Array, Mask
 from costmodel.scheduler import Scheduler
 from hardware_profiles.errors import InfeasibleError, InputError, UnknownNameError
 
 RANKED_NODES = 8
 Progress = Callable[[str, int, int], None]
+DesignName = tuple[int, int, int, int]
+"""Places of a design's node, shape, token budget and batch cap."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -164,7 +167,8 @@ def joint_search(
     bounds = [_bound(question, node) for node in nodes]
     order = sorted(range(len(nodes)), key=lambda at: (-bounds[at][0], at))
     best: list[tuple[float, int]] = []  # of the nodes looked at, value and place, best first
-    front, seen = Front(), {}
+    front: Front[DesignName] = Front()
+    seen: dict[int, Evaluation] = {}
     for done, at in enumerate(order):
         progress("searching", done, len(order))
         value, x, y = bounds[at]
@@ -185,7 +189,7 @@ def joint_search(
     if not best or best[0][0] == -np.inf:
         raise _no_design(question, unplaced, seen)
     sizes = {
-        at: len(node.shapes) * len(question.token_budgets) * int(node.is_cap.sum())
+        at: len(node.candidates) * len(question.token_budgets) * int(node.is_cap.sum())
         for at, node in enumerate(nodes)
     }
     return JointOptimum(
@@ -212,23 +216,17 @@ def _nodes(question: JointQuestion) -> tuple[list[Node], list[Unplaced]]:
         try:
             plain = build_setting(placement.configuration_of(question.question))
             batch, is_cap = _batches(question, placement, plain)
-            floor = floor_of(plain, question.load, batch)
-            own = []
-            for base, shapes, source in question.contenders:
-                configuration = placement.configuration_of(base)
-                setting = plain if source is None else build_setting(configuration)
-                own.append(
-                    Node(
-                        placement=placement,
-                        configuration=configuration,
-                        setting=setting,
-                        shapes=shapes,
-                        source=source,
-                        batch=batch,
-                        is_cap=is_cap,
-                        floor=floor,
-                    )
-                )
+            without = replace(question.question.without_drafter(), method="plain-decoding")
+            alone = Node(
+                configuration=placement.configuration_of(without),
+                setting=plain,
+                candidates=[PLAIN],
+                placement=placement,
+                batch=batch,
+                is_cap=is_cap,
+                floor=floor_of(plain, question.load, batch),
+            )
+            own = [alone, *(_drafting(alone, contender) for contender in question.contenders)]
         except UnknownNameError:
             raise
         except (InputError, InfeasibleError) as error:
@@ -236,6 +234,18 @@ def _nodes(question: JointQuestion) -> tuple[list[Node], list[Unplaced]]:
             continue
         nodes += own
     return nodes, unplaced
+
+
+def _drafting(plain: Node, contender: Contender) -> Node:
+    """A drafter where a node decodes plainly."""
+    configuration = plain.placement.configuration_of(contender.configuration)
+    return replace(
+        plain,
+        configuration=configuration,
+        setting=build_setting(configuration),
+        candidates=[a for a in contender.candidates if a.draft_tokens],
+        source=contender.source,
+    )
 
 
 def _batches(question: JointQuestion, placement: Placement, plain: Setting) -> tuple[Array, Mask]:
@@ -276,7 +286,7 @@ def _bound(question: JointQuestion, node: Node) -> tuple[float, Array, Array]:
         everything = np.full(node.batch.shape, np.inf)
         return np.inf, everything, everything
     load = question.load
-    steps = load.output_tokens / max(a.tokens_per_step for a in node.shapes)
+    steps = load.output_tokens / max(a.tokens_per_step for a in node.candidates)
     stay, decode = node.floor.stay_s(steps), node.floor.decode_s(steps)
     rate, user = node.batch / stay, load.output_tokens / decode
     watts = node.floor.joules(node.setting.device, steps, stay) / stay
@@ -300,7 +310,7 @@ def _bound_of_steps(
     their floor.
     """
     load = question.load
-    count = np.array([load.output_tokens / a.tokens_per_step for a in node.shapes])[:, None]
+    count = np.array([load.output_tokens / a.tokens_per_step for a in node.candidates])[:, None]
     stay = decode = count * steps
     if node.floor is not None:
         stay, decode = (
@@ -318,7 +328,9 @@ def _bound_of_steps(
     return float(np.max(value)) * (1.0 + 1e-9), user.reshape(-1), device.reshape(-1)
 
 
-def _enter(question: JointQuestion, front: Front, at: int, evaluation: Evaluation) -> None:
+def _enter(
+    question: JointQuestion, front: Front[DesignName], at: int, evaluation: Evaluation
+) -> None:
     shape, budget, cap = np.nonzero(evaluation.fits)
     if not shape.size:
         return
@@ -371,7 +383,7 @@ def design_at(
     """
     times = evaluation.busy if busy else evaluation.seen
     shape, _, cap = name
-    node, a = evaluation.node, evaluation.node.shapes[shape]
+    node, a = evaluation.node, evaluation.node.candidates[shape]
     batch, layout = int(node.batch[cap]), node.placement.layout
     scheduler = replace(
         node.setting.engine.scheduler or Scheduler(),
@@ -379,10 +391,7 @@ def design_at(
         max_requests=batch // layout.data,
     )
     chosen = replace(
-        node.configuration,
-        draft_tokens=a.draft_tokens,
-        shape=a.tree or a.shape,
-        stop=a.stop or Stop(),
+        drafting(node.configuration, a),
         max_batch=batch,
         token_budget=scheduler.token_budget,
         batch=batch,

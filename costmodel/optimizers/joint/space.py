@@ -9,7 +9,6 @@ out what a node does (`evaluation`).
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -18,14 +17,11 @@ from costmodel.answers.capacity import MOST_BATCH, UTILISATION
 from costmodel.answers.workload import Limits, Load
 from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration
-from costmodel.draft_shape import DraftShape
-from costmodel.laws.acceptance import Acceptance, geometric
-from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
-from costmodel.optimizers.candidates.static_candidates import TREE_SIZES
-from costmodel.optimizers.drafters.sources import Source
+from costmodel.laws.acceptance import geometric
+from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.joint.objective import Maximise
 from costmodel.optimizers.layouts import Layout
-from costmodel.optimizers.recommend import candidates_of, drafter_question
+from costmodel.optimizers.recommend import ComparedDrafters
 from hardware_profiles.errors import InputError
 
 BATCH_CAPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
@@ -83,8 +79,8 @@ class JointQuestion:
     """What is asked of a joint search.
 
     Args:
-        question: model, engine and what is the same for all designs.
-        sources: drafters that compete, on that model; plain decoding always does.
+        compared: drafters that compete, with the shapes of each, and what is the same for all
+            designs; plain decoding always competes.
         device_names: kinds of devices.
         most_devices: of one kind, all replicas together.
         layouts: of a replica; those that need more devices are left out.
@@ -98,14 +94,10 @@ class JointQuestion:
         slo: limits on means.
         maximise: the objective.
         utilisation: share of a replica's highest rate to plan with, where a rate is stated.
-        draft_tokens: chain lengths to compare; None: the usual ones.
-        tree_sizes: draft tokens of trees, where a recording tells of them.
-        shapes: what is compared in place of both; None: they say it.
-        seed: of the bootstrap of acceptance.
+        seed: of simulations, and of the errors that are drawn.
     """
 
-    question: DecodingConfiguration
-    sources: Sequence[Source]
+    compared: ComparedDrafters
     device_names: Sequence[str]
     most_devices: int
     layouts: Sequence[Layout]
@@ -118,9 +110,6 @@ class JointQuestion:
     slo: Limits = field(default_factory=Limits)
     maximise: Maximise = "tokens"
     utilisation: float = UTILISATION
-    draft_tokens: Sequence[int] | None = None
-    tree_sizes: Sequence[int] = TREE_SIZES
-    shapes: Sequence[DraftShape] | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -145,36 +134,19 @@ class JointQuestion:
                 "no layout takes so few devices", key="devices", value=self.most_devices
             )
 
-    @cached_property
-    def contenders(self) -> "list[tuple[DecodingConfiguration, list[Acceptance], int | None]]":
-        """What is asked of each drafter, its draft shapes, and its place among the sources; plain
-        decoding first.
-        """
-        plain = replace(
-            self.question,
-            method="plain-decoding",
-            draft_model=None,
-            draft_name=None,
-            draft_passes=None,
-            draft_bytes=None,
-        )
-        contenders: list[tuple[DecodingConfiguration, list[Acceptance], int | None]] = [
-            (plain, [PLAIN], None)
+    @property
+    def question(self) -> DecodingConfiguration:
+        """Model, engine and what is the same for all designs."""
+        return self.compared.question
+
+    @property
+    def contenders(self) -> list[Contender]:
+        """The drafters that draft anything, on any placement."""
+        return [
+            contender
+            for contender in self.compared.contenders
+            if any(shape.draft_tokens for shape in contender.candidates)
         ]
-        seeds = np.random.SeedSequence(self.seed).spawn(len(self.sources))
-        for place, source in enumerate(self.sources):
-            generator = np.random.default_rng(seeds[place])
-            if self.shapes:
-                shapes = shape_acceptances(source, self.shapes, generator=generator)
-            else:
-                shapes = candidates_of(
-                    source, None, self.draft_tokens, self.tree_sizes, None, generator
-                )
-            configuration = drafter_question(self.question, source)
-            contenders.append(
-                (configuration, [shape for shape in shapes if shape.draft_tokens], place)
-            )
-        return contenders
 
     def placements(self) -> "Iterator[Placement]":
         """Every kind of device with every layout and format."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 import rooftree
-from app.answers.joint.answer import answer
+from app.answers.optimize.joint.answer import answer
 from app.questions.optimize import OptimizeQuestion
 from hardware_profiles.errors import InfeasibleError
 

@@ -143,7 +143,7 @@ FILES = [
 NOT_ANSWERS = [
     (
         "answer-schema",
-        "{answer-schema}: schema: must be an answer of `rooftree optimize` with schema 1 to 3",
+        "{answer-schema}: schema: must be an answer of `rooftree optimize` with schema 1 to 4",
     ),
     ("answer-number", "{answer-number}: choices: must be a list, as `rooftree optimize` writes it"),
     ("answer-old", "{answer-old}: configuration: is absent: the answer is of an older version"),

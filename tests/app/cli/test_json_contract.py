@@ -133,7 +133,7 @@ def test_every_answer_is_one_versioned_object_and_the_same_twice(rooftree, files
     first, second = rooftree(*words), rooftree(*words)
     assert (first.code, first.err) == (0, "")
     assert first.out == second.out and first.out.count("\n") == 1
-    assert first.answer["schema"] == 3 and first.answer["inputs"]
+    assert first.answer["schema"] == 4 and first.answer["inputs"]
     assert "NaN" not in first.out and "Infinity" not in first.out
 
 

@@ -81,7 +81,7 @@ def refining(tmp_path):
 def test_both_kinds_of_table_make_one_answer(rooftree, drafting, refining):
     done = rooftree("reproduce", "--rows", drafting, "--rows", refining, "--json", "--seed", "3")
     body = done.answer
-    assert (done.code, done.err, body["schema"]) == (0, "", 3)
+    assert (done.code, done.err, body["schema"]) == (0, "", 4)
     assert body["inputs"] == {
         "names": [],
         "group": None,

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
-from costmodel.optimizers.candidates.static_candidates import (
-    chain_candidates,
-    split_requests,
-    tree_candidates,
-)
+from costmodel.draft_shape import OFF, chain
+from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
+from costmodel.optimizers.candidates.tree_candidates import split_requests, tree_candidates
 from costmodel.optimizers.drafters.origin import is_borrowed
+from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.recommend import recommend
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace, Provenance
@@ -110,8 +109,8 @@ def test_trees_are_scored_on_requests_that_did_not_choose_them(generator):
 
 def test_chains_are_replayed_exactly(generator):
     trace = recording()
-    draws = request_draws(trace.prompt_kinds, generator=generator)
-    found = chain_candidates(trace, (2, 5), draws)
+    source = Source(method="eagle-3", kind="recorded", trace=trace)
+    found = shape_acceptances(source, [OFF, chain(2), chain(5)], generator=generator)
     assert [c.draft_tokens for c in found] == [0, 2, 5]
     assert found[2].tokens_per_step == replay_chain(trace, 5).tokens_per_step
     assert np.mean(found[2].samples) == pytest.approx(found[2].tokens_per_step, rel=0.02)

@@ -482,7 +482,7 @@ def test_the_command_measures_and_answers_in_json(tmp_path, capsys):
     forms = ["--implementation", "sdpa-packed", "--implementation", "flash"]
     assert main([*arguments, *forms, "--budget", "20s", "--json", "--out", str(tmp_path)]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert answer["schema"] == 3 and answer["inputs"]["query_tokens"] == [1, 4]
+    assert answer["schema"] == 4 and answer["inputs"]["query_tokens"] == [1, 4]
     assert {each["reason"] for each in answer["skipped"]} >= {"does not run on cpu"}
     assert len(results.read_results(tmp_path).rows) == len(answer["rows"]) <= 2
 

@@ -6,23 +6,22 @@ agreement, and up to which batch it is ahead. Leaves out the policy that is chos
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
-from app.answers.masked.rows import MaskedPolicy
-from app.answers.masked.search import SearchedPolicies, searched_policies
+from app.answers.drafting import policy_words
+from app.answers.optimize.masked import rows_at
+from app.answers.optimize.rows import PolicyRow
 from app.dashboard.answer import Card, DeferredAnswer, Figure, Row, lower
 from app.dashboard.answers.diffusion.recordings import Recording, shipped_recording
 from app.render.charts.charts import NEUTRAL, PALETTE, digits
 from app.render.charts.refining_figures import refining_figure
 from costmodel.configuration import DecodingConfiguration
-from costmodel.optimizers.refining.grid import policy_grid
-from costmodel.optimizers.refining.search import (
-    Played,
-    RefiningSearch,
-    played_policies,
-    search_policies,
-)
+from costmodel.optimizers.allowed import NothingAllowedError
+from costmodel.optimizers.candidates.policy_grid import policy_grid
+from costmodel.optimizers.drafters.sources import prompts_sources
+from costmodel.optimizers.policy_front import policy_points
+from costmodel.optimizers.recommend import Recommendation, recommend
 from traces.kinds.refine_policy import RefinePolicy
 
 MOST_ROWS = 12
@@ -37,7 +36,6 @@ class Search:
         policy: chosen on the page, one of those that are compared; its rule is that of all.
         batches: to compare.
         context: cached tokens per request before the canvas.
-        floor: least agreement.
         seed: of the bootstrap.
     """
 
@@ -45,48 +43,43 @@ class Search:
     policy: RefinePolicy
     batches: tuple[int, ...]
     context: int
-    floor: float
     seed: int
 
 
-def searched(search: Search, recordings: Mapping[str, Recording]) -> RefiningSearch:
-    """Every usual policy of the rule, and the chosen one, on recordings by cache; what was replayed
-    is not again.
+def searched(search: Search, recordings: Sequence[Recording]) -> Recommendation | None:
+    """Every usual policy of the rule, and the chosen one, on recordings of a cache each; what was
+    replayed is not again. None where nothing was recorded one token a pass.
     """
-    recorded = {cache: recording.anchors for cache, recording in recordings.items()}
-    policies = list(dict.fromkeys([*policy_grid(search.policy, recorded), search.policy]))
-    played: dict[RefinePolicy, Played] = {}
-    for cache, recording in recordings.items():
-        cached_policies = [policy for policy in policies if policy.cache == cache]
-        played |= dict(
-            zip(cached_policies, recording.played(cached_policies, search.seed), strict=True)
+    prompts = [recording.prompts for recording in recordings]
+    grid = policy_grid(search.policy, {part.cache: part.anchors for part in prompts})
+    try:
+        return recommend(
+            search.question,
+            prompts_sources(prompts, search.question.method),
+            batches=search.batches,
+            contexts=[search.context],
+            policies=list(dict.fromkeys([*grid, search.policy])),
+            floor=0.0,  # the page's floor may lie beyond what any policy reaches
+            seed=search.seed,
         )
-    rest = [
-        policy for policy in policies if policy not in played
-    ]  # which no recording can answer for
-    played |= dict(zip(rest, played_policies(recorded, rest, seed=search.seed), strict=True))
-    return search_policies(
-        search.question,
-        recorded,
-        policies,
-        batches=search.batches,
-        contexts=[search.context],
-        floor=search.floor,
-        seed=search.seed,
-        played=[played[policy] for policy in policies],
-    )
+    except NothingAllowedError:
+        return None
 
 
 @lru_cache(maxsize=32)
-def searched_shipped(search: Search, names: tuple[str, ...]) -> RefiningSearch:
+def searched_shipped(search: Search, names: tuple[str, ...]) -> Recommendation | None:
     """The same on shipped recordings, of which each has a cache of its own."""
-    return searched(
-        search, {recording.cache: recording for recording in map(shipped_recording, names)}
-    )
+    return searched(search, [shipped_recording(name) for name in names])
 
 
 def front_answer(
-    result: RefiningSearch, policy: RefinePolicy, *, batch: int, context: int, seed: int
+    result: Recommendation | None,
+    policy: RefinePolicy,
+    *,
+    batch: int,
+    context: int,
+    floor: float,
+    seed: int,
 ) -> DeferredAnswer:
     """What a search says at a batch and context.
 
@@ -95,31 +88,37 @@ def front_answer(
         policy: chosen on the page.
         batch: one of the search's.
         context: one of the search's.
+        floor: least agreement.
         seed: of intervals.
     """
-    at_batch = replace(result, points=result.at(batch, context))
-    answer = searched_policies(at_batch, {}, seed)
-    rows = [*answer.choices, *answer.alternatives]
-    figure = refining_figure(rows, result.floor, context, batch)
-    if figure is None:
+    rows = (
+        []
+        if result is None
+        else rows_at(result, batch=batch, context=context, floor=floor, seed=seed)
+    )
+    figure = refining_figure(rows, floor, context, batch)
+    if figure is None or result is None:
         return DeferredAnswer(
             notes=["Speed cannot be set against agreement: nothing was recorded one token a pass."]
         )
     figure["data"] += [_star(row) for row in rows if row.policy == policy.name and row.tokens_per_s]
-    prompts = ", ".join(f"{count} beside {cache} cache" for cache, count in result.prompts.items())
+    recorded = [source.prompts for source in result.sources if source.prompts is not None]
+    prompts = ", ".join(
+        f"{len(part.anchors.prompts)} beside {part.cache} cache" for part in recorded
+    )
     note = (
         f"Policies of the rule at batch {batch:,}; prompts: {prompts}. Nothing beats those on the"
         " front in both."
     )
     best = _shown([row for row in rows if row.meets_floor])
     return DeferredAnswer(
-        notes=[_best(result, answer, batch, context)],
+        notes=[_best(result, rows, floor)],
         cards=[lower(Card(title="Speed against agreement", note=note, figure=figure))],
         tables=[("Fastest policies at that agreement", best)] if best else [],
     )
 
 
-def _star(row: MaskedPolicy) -> Figure:
+def _star(row: PolicyRow) -> Figure:
     """The chosen policy among the others."""
     return {
         "type": "scatter",
@@ -137,13 +136,6 @@ def _star(row: MaskedPolicy) -> Figure:
     }
 
 
-def policy_words(policy: RefinePolicy) -> str:
-    """A policy in the words of a headline."""
-    rule = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in policy.at.items())
-    cache = "no cache" if policy.cache == "none" else f"{policy.cache} cache"
-    return f"{policy.commit.replace('_', ' ')} ({rule}), block {policy.block_tokens}, {cache}"
-
-
 def reach_words(wins: Mapping[int, bool]) -> str:
     """Up to which batch a policy is ahead of its twin, of those that fit, in order."""
     batches = list(wins)
@@ -157,32 +149,36 @@ def reach_words(wins: Mapping[int, bool]) -> str:
     return f"ahead of it at batch {', '.join(f'{batch:,}' for batch in winning)}"
 
 
-def _best(result: RefiningSearch, answer: SearchedPolicies, batch: int, context: int) -> str:
+def _best(result: Recommendation, rows: Sequence[PolicyRow], floor: float) -> str:
     """The fastest at the asked agreement, and the pace that would be enough, in a sentence."""
-    best = result.winner(batch, context)
-    if best is None:
-        return f"{answer.unmet[0].reason.capitalize()}."
-    same = {
-        point.batch: point.speedup >= 1.0
-        for point in result.points
-        if point.played.policy == best.played.policy and point.context == context and point.answered
-    }
-    (row,) = answer.choices
-    needed = row.needed_tokens_per_step
+    first = rows[0]
+    if not first.meets_floor:
+        most = max(row.agreement or 0.0 for row in rows)
+        return f"No policy agrees on {floor:.1%} of the tokens; at most {most:.1%}."
+    compared, optimum = result.contenders, result.optimum
+    points = [
+        at
+        for batch in optimum.batches
+        for at in policy_points(compared, optimum, batch=batch, context=first.context, floor=floor)
+        if at.fits
+    ]
+    same = {at.batch: at for at in points if at.policy.name == first.policy}
+    wins = {batch: at.tokens_per_s >= at.plain_tokens_per_s for batch, at in same.items()}
+    needed = first.needed_tokens_per_step
     enough = (
         "no pace equals the twin"
         if needed is None
         else f"{digits(needed)} tokens a pass would equal the twin"
     )
     return (
-        f"Fastest at agreement {result.floor:.2f} or more: {policy_words(best.played.policy)}:"
-        f" {digits(row.tokens_per_step)} tokens a pass, {digits(best.tokens_per_s)} tokens/s,"
-        f" {digits(best.speedup)}× the autoregressive twin at batch {batch:,}; {reach_words(same)}."
-        f" There {enough}."
+        f"Fastest at agreement {floor:.2f} or more: {policy_words(same[first.batch].policy)}:"
+        f" {digits(first.tokens_per_step)} tokens a pass, {digits(first.tokens_per_s)} tokens/s,"
+        f" {digits(first.speedup)}× the autoregressive twin at batch {first.batch:,};"
+        f" {reach_words(wins)}. There {enough}."
     )
 
 
-def _shown(rows: Sequence[MaskedPolicy]) -> Sequence[Row]:
+def _shown(rows: Sequence[PolicyRow]) -> Sequence[Row]:
     return [
         {
             "policy": row.policy,

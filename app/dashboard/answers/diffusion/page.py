@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from app.answers.drafting import policy_words
 from app.answers.predict.rows import PredictionRow, Predictions
 from app.dashboard.answer import Card, PageAnswer, lower, scenario
 from app.dashboard.answers.diffusion.front import (
     Search,
     front_answer,
-    policy_words,
     reach_words,
     searched,
     searched_shipped,
@@ -123,13 +123,14 @@ def answer_diffusion(
         notes=_notes(state, recording.trace, replay),
         deferred=lambda: front_answer(
             (
-                searched(_search(state, configuration), {state.cache: recording})
+                searched(_search(state, configuration), [recording])
                 if recording.path is None
                 else searched_shipped(_search(state, configuration), names_beside(state, recording))
             ),
             policy,
             batch=state.batch,
             context=state.context,
+            floor=state.agreement_ratio,
             seed=state.seed,
         ),
         own_file=recording.path is None,
@@ -143,7 +144,6 @@ def _search(state: State, configuration: DecodingConfiguration) -> Search:
         policy=configuration.refine,
         batches=tuple(_batches(state)),
         context=state.context,
-        floor=state.agreement_ratio,
         seed=state.seed,
     )
 

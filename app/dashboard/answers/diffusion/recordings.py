@@ -5,24 +5,21 @@ device, model or batch changes costs alone. Leaves out reading uploads, and what
 """
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from app.dashboard.state import State
-from costmodel.optimizers.refining.search import Played, played_policies
 from hardware_profiles.errors import InputError
 from traces.kinds.confidence import ConfidenceTrace
 from traces.kinds.refine_policy import RefinePolicy
 from traces.library import shipped_confidence, trace_name
-from traces.replay.confidence.anchors import Anchors, pooled
+from traces.replay.confidence.anchors import Anchors
+from traces.replay.confidence.played import MOST_PLAYED, RecordedPrompts, recorded_prompts
 from traces.replay.confidence.walk import RefineReplay, replay_policy
 from traces.storage.confidence_file import read_confidence, write_confidence
-
-MOST_REPLAYS = 4096  # kept with a recording
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -33,14 +30,13 @@ class Recording:
 
     path: Path | None
     trace: ConfidenceTrace
-    anchors: Anchors
+    prompts: RecordedPrompts
     _replays: dict[RefinePolicy, RefineReplay] = field(default_factory=dict, repr=False)
-    _played: dict[tuple[RefinePolicy, int], Played] = field(default_factory=dict, repr=False)
 
     @property
-    def cache(self) -> str:
-        """What its passes read from a cache."""
-        return self.trace.policies[0].cache
+    def anchors(self) -> Anchors:
+        """The states that a replay looks at."""
+        return self.prompts.anchors
 
     def replay(self, policy: RefinePolicy) -> RefineReplay:
         """What a policy does on all prompts.
@@ -49,27 +45,10 @@ class Recording:
             InputError: a policy that the trace cannot answer for.
         """
         if policy not in self._replays:
-            _trim(self._replays)
+            if len(self._replays) >= MOST_PLAYED:
+                self._replays.clear()
             self._replays[policy] = replay_policy(self.anchors, policy)
         return self._replays[policy]
-
-    def played(self, policies: Sequence[RefinePolicy], seed: int) -> list[Played]:
-        """What policies of the recording's cache do, with intervals over prompts."""
-        missing = [policy for policy in policies if (policy, seed) not in self._played]
-        if missing:
-            _trim(self._played)
-            made = played_policies(
-                {policy.cache: self.anchors for policy in missing}, missing, seed=seed
-            )
-            self._played.update(
-                ((policy, seed), replay) for policy, replay in zip(missing, made, strict=True)
-            )
-        return [self._played[policy, seed] for policy in policies]
-
-
-def _trim(memo: dict[Any, Any]) -> None:
-    if len(memo) >= MOST_REPLAYS:
-        memo.clear()
 
 
 def own_recording(trace: ConfidenceTrace | Recording) -> Recording:
@@ -77,7 +56,7 @@ def own_recording(trace: ConfidenceTrace | Recording) -> Recording:
     return (
         trace
         if isinstance(trace, Recording)
-        else Recording(path=None, trace=trace, anchors=pooled(trace))
+        else Recording(path=None, trace=trace, prompts=recorded_prompts([trace])[0])
     )
 
 
@@ -104,7 +83,7 @@ def shipped_recording(name: str) -> Recording:
     if path is None:
         raise InputError("is no shipped confidence trace", key="confidence", value=name)
     trace = read_confidence(path)
-    return Recording(path=path, trace=trace, anchors=pooled(trace))
+    return Recording(path=path, trace=trace, prompts=recorded_prompts([trace])[0])
 
 
 def recording_name(state: State) -> str:

@@ -39,7 +39,7 @@ def held(record):
 
 def test_a_stated_rate_is_compared_with_the_least(rooftree):
     answer = rooftree(*WORDS, "--acceptance", "0.6", "--draft-tokens", "1,3", "--json").answer
-    assert answer["schema"] == 3 and answer["inputs"]["acceptance"] == 0.6
+    assert answer["schema"] == 4 and answer["inputs"]["acceptance"] == 0.6
     assert [(p["draft_tokens"], p["batch"]) for p in answer["points"]] == [
         (1, 1),
         (1, 64),
@@ -166,7 +166,7 @@ def test_cells_of_a_list_are_single_questions(rooftree, tmp_path):
 
 def test_files(rooftree, tmp_path):
     assert rooftree(*WORDS, "--acceptance", "0.6", "--out", tmp_path, "--quiet").out == ""
-    assert json.loads((tmp_path / "breakeven.json").read_text(encoding="utf-8"))["schema"] == 3
+    assert json.loads((tmp_path / "breakeven.json").read_text(encoding="utf-8"))["schema"] == 4
     pytest.importorskip("plotly")
     assert "heatmap" in (tmp_path / "breakeven.html").read_text(encoding="utf-8")
 

@@ -35,7 +35,7 @@ def test_score_only_states_the_error_of_the_profile(rooftree, table):
     answer = rooftree(
         "calibrate", "--kernels", table, "--device", "h100-sxm", "--score-only", "--json"
     ).answer
-    assert answer["schema"] == 3 and answer["inputs"]["score_only"] is True
+    assert answer["schema"] == 4 and answer["inputs"]["score_only"] is True
     score = answer["operations"]["gemm"]
     assert score["rows"] == 240 and 0 < score["rows_used"] <= 240
     assert score["rows_fitted"] == 0 and score["rows_scored"] == score["rows_used"] - round(

@@ -85,7 +85,7 @@ def test_devices_and_methods_are_compared(rooftree):
 def test_plain_decoding_alone_needs_no_acceptance(rooftree):
     answer = rooftree(*WORDS, "--json").answer
     assert [r["method"] for r in answer["plans"]] == ["plain-decoding"]
-    assert answer["schema"] == 3 and answer["inputs"]["rate"] == 20
+    assert answer["schema"] == 4 and answer["inputs"]["rate"] == 20
 
 
 def test_a_drafter_takes_memory_from_the_batch(rooftree):

@@ -11,7 +11,7 @@ ROOFS = {"bandwidth", "compute", "link", "launch", "overhead"}
 
 def test_every_point_is_explained_and_its_parts_sum(rooftree):
     answer = rooftree(*STATED, "--explain", "--json").answer
-    assert answer["schema"] == 3 and len(answer["predictions"]) == 4
+    assert answer["schema"] == 4 and len(answer["predictions"]) == 4
     for row in answer["predictions"]:
         told = row["explain"]
         assert sum(o["seconds"] for o in told["operations"]) == pytest.approx(row["step_s"])

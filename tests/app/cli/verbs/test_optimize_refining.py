@@ -67,20 +67,17 @@ def test_the_fastest_policy_above_the_floor_is_chosen(optimize, rooftree, tmp_pa
         found["quality"]["prompts"] == {"none": 6, "dual": 6} and found["quality"]["floor"] == 0.9
     )
     rows = [*found["choices"], *found["alternatives"]]
-    assert len(rows) + 0 == 2 * (3 + 7) * 3 * 2 and not found["unmet"]
+    assert len(rows) == 2 * (3 + 7) * (2 + 1) and all(row["feasible"] for row in rows)
     for choice in found["choices"]:
-        able = [
-            row
-            for row in rows
-            if row["feasible"] and row["batch"] == choice["batch"] and row["agreement"] >= 0.9
-        ]
+        able = [row for row in rows if row["batch"] == choice["batch"] and row["agreement"] >= 0.9]
         assert choice["tokens_per_s"] == max(row["tokens_per_s"] for row in able)
         assert choice["agreement"] >= 0.9 and choice["on_front"]
         needed = choice["needed_tokens_per_step"]
         assert needed is None or (choice["tokens_per_step"] > needed) == (choice["speedup"] > 1.0)
-    unable = [row for row in rows if not row["feasible"]]
-    assert {row["block_tokens"] for row in unable if row["cache"] == "none"} == {24}
-    assert all(row["reason"] for row in unable)
+    unable = found["unmet"]
+    assert len(unable) == (3 + 7) * 3 and all(row["reason"] for row in unable)
+    without = [row["draft"] for row in unable if row["draft"].endswith("no cache")]
+    assert len(without) == 3 + 7 and all("block 24" in draft for draft in without)
     again = rooftree("predict", "--config", tmp_path / "out" / "recommendation.json", "--json")
     priced = answer(again)["predictions"][-1]
     assert priced["tokens_per_s"] == pytest.approx(found["choices"][0]["tokens_per_s"])
@@ -94,7 +91,7 @@ def test_the_fastest_policy_above_the_floor_is_chosen(optimize, rooftree, tmp_pa
 
 
 def test_the_screen_says_what_quality_is_and_who_wins(optimize):
-    said = optimize(*STATED, "--quality-floor", "0.9").out
+    said = " ".join(optimize(*STATED, "--quality-floor", "0.9").out.split())
     for words in (
         "agreement: share of canvas positions",
         "6 prompts (cache none)",
@@ -117,6 +114,24 @@ def test_without_policies_the_usual_ones_are_tried(optimize):
     assert {row["block_tokens"] for row in rows} == {4, 8, 16, 32, 64} and found["quality"][
         "floor"
     ] == 0.95
+
+
+def test_several_devices_have_an_answer_each_and_what_does_not_fit_is_told(
+    optimize, rooftree, tmp_path
+):
+    places = ("--device", "h100-sxm,l4", "--batch", "1,4096", "--commit", "threshold:0.7,0.9")
+    found = answer(optimize(*places, "--block", "16", "--quality-floor", "0.5", "--json"))
+    assert {(row["device"], row["batch"]) for row in found["choices"]} == {
+        ("h100-sxm", 1),
+        ("l4", 1),
+    }
+    unmet = {(row["device"], row["batch"]): row for row in found["unmet"]}
+    assert {batch for _, batch in unmet} == {4096}
+    assert all(row["misses"] == "memory" for row in unmet.values())
+    assert {part["quality"]["floor"] for part in found["answers"]} == {0.5}
+    folder = tmp_path / "out" / "llama-3.1-8b--l4--vllm"
+    chosen = json.loads((folder / "configuration.json").read_text())
+    assert chosen["deployment"]["device"] == "l4" and (folder / "report.html").exists()
 
 
 def test_a_floor_out_of_reach_is_said_with_what_is_reached(optimize):

@@ -59,7 +59,7 @@ def test_csv_and_parquet_give_the_same_rows(rooftree, write):
         assert ended.code == 0
         answers.append(json.loads(ended.out))
     first = answers[0]
-    assert first["schema"] == 3
+    assert first["schema"] == 4
     assert first["rows"] == answers[1]["rows"]
     assert [row["id"] for row in first["rows"]] == ["a", "b"]
     good, bad = first["rows"]

@@ -63,7 +63,7 @@ def recorded(tmp_path):
 def test_the_answer_follows_its_contract(rooftree):
     answer = rooftree(*WORDS, "--slo-ttft", "500", "--slo-tpot", "30", "--json").answer
     metrics = answer["metrics"]
-    assert answer["schema"] == 3 and answer["inputs"]["requests"]["arrivals"] == "poisson"
+    assert answer["schema"] == 4 and answer["inputs"]["requests"]["arrivals"] == "poisson"
     for name in ("ttft_s", "tpot_s", "itl_s", "e2e_s"):
         found = metrics[name]
         assert set(found) >= {"mean", "p50", "p90", "p99"}

@@ -7,9 +7,10 @@ import pytest
 from costmodel.answers.estimate import estimate
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.draft_shape import OFF, chain
 from costmodel.laws.claims import rate_claim
 from costmodel.optimizers.allowed import Contender
-from costmodel.optimizers.candidates.static_candidates import stated_candidates
+from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
 from costmodel.optimizers.counted.lengths import known_lengths
 from costmodel.optimizers.counted.next_run import next_runs, steps_for
 from costmodel.optimizers.counted.verdict import TOLERANCE_RATIO, verdicts
@@ -47,7 +48,9 @@ def found(setting, source, in_use, *, longest=8, batches=BATCHES, contexts=CONTE
         generator=np.random.default_rng(seed),
     )
     contender = Contender(
-        configuration=ASKED, setting=setting, candidates=stated_candidates(source, [1], every=True)
+        configuration=ASKED,
+        setting=setting,
+        candidates=shape_acceptances(source, [OFF, chain(1)], generator=np.random.default_rng(0)),
     )
     return lengths, verdicts(
         contender,

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from costmodel.optimizers.joint.evaluation import evaluate, law, node_steps
 from costmodel.optimizers.joint.search import _nodes
-from tests.costmodel.optimizers.joint.joint_questions import question
+from costmodel.optimizers.recommend import compare
+from tests.costmodel.optimizers.joint.joint_questions import EAGLE, question
 from tests.property_examples import examples
 
 pytestmark = pytest.mark.heavy
@@ -64,6 +65,7 @@ def test_floors_never_bind(model, device, formats, prompt, output):
 @pytest.mark.parametrize("fidelity", ["measured", "calibrated"])
 def test_what_is_measured_has_no_floor_and_is_searched_whole(fidelity):
     base = question().question
-    where = replace(base.deployment, fidelity=fidelity)
-    nodes, _ = _nodes(question(question=replace(base, deployment=where), device_names=["h100-sxm"]))
+    where = replace(base, deployment=replace(base.deployment, fidelity=fidelity))
+    compared = compare(where, [EAGLE], draft_tokens=(1, 3))
+    nodes, _ = _nodes(question(compared=compared, device_names=["h100-sxm"]))
     assert all((node.floor is None) == (fidelity == "measured") for node in nodes)

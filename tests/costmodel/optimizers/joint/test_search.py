@@ -9,7 +9,6 @@ from costmodel.answers.estimate import step_cost
 from costmodel.answers.fit import room
 from costmodel.answers.replicas import most_sharing, replica_prompts, replica_speeds, step_rows
 from costmodel.optimizers.joint.evaluation import budgeted, evaluate, node_steps
-from costmodel.optimizers.joint.front import Front
 from costmodel.optimizers.joint.search import (
     NoDesignError,
     _bound,
@@ -80,7 +79,7 @@ def test_brute_force_over_a_small_grid(model):
     asked = question(model, slo=slo(tpot_ms=30.0), layouts=usual_layouts(model, 2)[:2])
     values = {}
     for node in _nodes(asked)[0]:
-        for a in node.shapes:
+        for a in node.candidates:
             for budget in asked.token_budgets:
                 space = room(budgeted(node.setting, budget), a, context=asked.load.longest_context)
                 most = most_sharing(
@@ -179,27 +178,6 @@ def test_a_stated_rate_is_served_by_the_fewest_replicas_that_carry_it():
         joint_search(question(maximise="tokens-per-dollar", rate_stated=True, rate=1000.0))
     served = joint_search(question(maximise="tokens", rate_stated=True, rate=1000.0)).ranked[0]
     assert served.requests_per_s * 0.8 < 1000.0
-
-
-@settings(max_examples=examples(50))
-@given(points=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=30))
-def test_the_front_holds_what_nothing_beats(points):
-    x, y = (np.array(column, dtype=float) for column in zip(*points, strict=True))
-    whole, parts = Front(), Front()
-    names = [(at, 0, 0, 0) for at in range(len(points))]
-    whole.add(x, y, names)
-    for at, name in enumerate(names):
-        parts.add(x[at : at + 1], y[at : at + 1], [name])
-    unbeaten = {
-        (a, b)
-        for a, b in points
-        if not any((c >= a and d >= b) and (c, d) != (a, b) for c, d in points)
-    }
-    assert {*zip(whole.x.tolist(), whole.y.tolist(), strict=True)} == {
-        (float(a), float(b)) for a, b in unbeaten
-    }
-    assert whole.names == parts.names
-    assert whole.covers(x, y) and not whole.covers(x.max(keepdims=True) + 1, y[:1])
 
 
 def test_layouts_have_names_and_sizes():

@@ -1,21 +1,22 @@
 """What does a joint search answer? The design to run, those that come next, and the front."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated
 
-from app.answers.answer import Answer, Column, Row, Table
+from app.answers.answer import Column, Row, Table
 from app.answers.cells import reason_lines
-from app.answers.deployables import Deployable, file_lines, write_all
-from app.answers.joint.marked import MarkedPlacement
 from app.answers.numbers import digits
+from app.answers.optimize.chosen import Chosen
+from app.answers.optimize.joint.marked import MarkedPlacement
+from app.answers.optimize.rows import Candidate
 from app.answers.sentences import folded
 from hardware_profiles.errors import InfeasibleError
 from hardware_profiles.units import MILLI
 
 Interval = tuple[float, float]
 _FRONT_ROWS = 12
+_AXES = ("device", "layout", "dtype", "kv_dtype", "devices", "batch_cap", "token_budget")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,13 +34,13 @@ class SimulatedDesign(Row):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DesignRow(Row):
-    """One design: what it is, what is predicted of it, and what was simulated."""
+class DesignRow(Candidate):
+    """One design: what it is, what is predicted of it, and what was simulated.
 
-    model: Annotated[str, Column("Target model.")]
-    device: Annotated[str, Column("Device.")]
-    engine: Annotated[str, Column("Serving engine.")]
-    feasible: Annotated[bool, Column("Whether it can be run.")] = True
+    Its batch is what a replica has in flight at most, its context what a request reads on average
+    while it decodes, its tokens per second those of all replicas at most.
+    """
+
     layout: Annotated[str, Column("How a replica's devices share the model.")]
     tp: Annotated[int, Column("Devices that share every layer.")]
     dp: Annotated[int, Column("Copies of the layers without experts.")]
@@ -47,20 +48,11 @@ class DesignRow(Row):
     pp: Annotated[int, Column("Pipeline stages.")]
     dtype: Annotated[str, Column("Weight format.")]
     kv_dtype: Annotated[str, Column("Cache format.")]
-    drafter: Annotated[str, Column("What drafts; empty: nothing.")]
-    method: Annotated[str, Column("Decoding method.")]
-    topology: Annotated[str, Column("Kind of drafts.")]
-    draft: Annotated[str, Column("Shape of the drafts, as `--shape` reads it.")]
-    draft_tokens: Annotated[int, Column("Draft tokens per request and step.")]
-    tokens_per_step: Annotated[float, Column("Tokens emitted per step.")]
-    batch: Annotated[int, Column("Most requests in flight of a replica.")]
     batch_cap: Annotated[int, Column("Most requests in flight of a scheduler.", "cap")]
-    context: Annotated[int, Column("Cached tokens that a decoding request reads on average.")]
     token_budget: Annotated[int, Column("Most query tokens of an iteration.", "budget")]
     replicas: Annotated[int, Column("Replicas.")]
     devices: Annotated[int, Column("Devices of all replicas.")]
     requests_per_s: Annotated[float, Column("That all replicas finish at most.")]
-    tokens_per_s: Annotated[float, Column("Output tokens of all replicas at most.")]
     tokens_per_s_per_user: Annotated[float, Column("Of one request.", "tokens/s per user")]
     tokens_per_s_per_device: Annotated[float, Column("Of one device.", "tokens/s per device")]
     tpot_s: Annotated[float, Column("Mean time per output token, predicted.", unit="s")]
@@ -73,7 +65,6 @@ class DesignRow(Row):
     simulated: Annotated[SimulatedDesign | None, Column("What was simulated of it.")]
     not_simulated: Annotated[str | None, Column("Why nothing was.")]
     calibrated: Annotated[bool, Column("Whether the device's kernels were measured.")]
-    configuration: Annotated[Mapping[str, Any], Column("What `--config` reads.")]
 
     @property
     def design(
@@ -83,7 +74,7 @@ class DesignRow(Row):
     ]:
         """The design in a cell: `b200-sxm tp2 fp8, eagle-3 chain:3`."""
         cache = f"/{self.kv_dtype} cache" if self.kv_dtype != "bf16" else ""
-        drafts = "no drafts" if self.topology == "off" else f"{self.drafter} {self.draft}"
+        drafts = "no drafts" if self.topology == "off" else self.words
         return f"{self.device} {self.layout} {self.dtype}{cache}, {drafts}"
 
 
@@ -98,17 +89,20 @@ class FinalistRow(DesignRow):
     ]
 
     @property
-    def marked_design(
-        self,
-    ) -> Annotated[
-        str,
-        Column("Design.", "design", of=("device", "layout", "dtype", "drafter", "draft")),
-    ]:
+    def run(self) -> Annotated[str, Column("What to run.", of=("drafter", "draft"))]:
+        """What is drafted, and what the design misses."""
+        return self._marked(self.words)
+
+    @property
+    def marked_design(self) -> str:
         """The design in a cell, and what it misses."""
+        return self._marked(self.design)
+
+    def _marked(self, words: str) -> str:
         if self.meets_limits:
-            return self.design
+            return words
         missed = "misses limits" if self.carries_load else "carries a part of the load"
-        return f"{self.design}, {missed}"
+        return f"{words}, {missed}"
 
     @property
     def seen_tpot_s(self) -> Annotated[float, Column("Mean time per token.", "TPOT", "s")]:
@@ -168,7 +162,7 @@ class SearchCounts(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JointAnswer(Answer):
+class JointAnswer(Chosen):
     """The answer of `optimize --search full`.
 
     Attributes:
@@ -184,13 +178,9 @@ class JointAnswer(Answer):
         unmet: placements that cannot run.
         search: how much was looked at.
         schedules: none; a design has one draft.
-        exports: paths of files by engine.
         entries: what every engine loads; none where the first design does not do what was asked.
-        folder: where the files go; None where none are written.
     """
 
-    name: ClassVar[str] = "recommendation"
-    unwritten: ClassVar[tuple[str, ...]] = ("entries", "folder")
     limits: AskedLimits
     load_per_s: float | None
     carried_per_s: float | None
@@ -203,9 +193,6 @@ class JointAnswer(Answer):
     unmet: Sequence[MarkedPlacement]
     search: SearchCounts
     schedules: Sequence[str] = ()
-    exports: Mapping[str, Sequence[str]]
-    entries: Sequence[Deployable]
-    folder: Path | None
 
     @property
     def winner(self) -> FinalistRow:
@@ -216,10 +203,6 @@ class JointAnswer(Answer):
     def own_rows(self) -> Sequence[DesignRow | MarkedPlacement]:
         """Every design, and what cannot run."""
         return [*self.choices, *self.alternatives, *self.front, *self.unmet]
-
-    def writers(self) -> Sequence[Callable[[Path, Path], object]]:
-        """What writes every engine's files."""
-        return [lambda stage, folder: write_all(self.entries, stage)]
 
     def require(self) -> None:
         """End where the first design does not do what was asked.
@@ -298,8 +281,7 @@ class JointAnswer(Answer):
             f" {counts.simulations} simulations"
         )
         yield from reason_lines(self.unmet, ("device", "layout", "dtype", "kv_dtype"))
-        if self.folder is not None:
-            yield from file_lines(self.entries, self.folder)
+        yield from self.files_shown()
 
     def _designs(self) -> Table:
         caption = (
@@ -314,10 +296,8 @@ class JointAnswer(Answer):
             title="the best design of each drafter and placement",
             rows=[*self.choices, *self.alternatives],
             columns=[
-                "marked_design",
-                "devices",
-                "batch_cap",
-                "token_budget",
+                *_AXES,
+                "run",
                 "objective",
                 "seen_tpot_s",
                 "seen_ttft_s",
@@ -326,6 +306,7 @@ class JointAnswer(Answer):
             ],
             heads={"objective": self.objective.unit},
             caption=caption,
+            once=_AXES,
         )
 
     def _front(self) -> Table:

@@ -1,7 +1,7 @@
 """Which policies of masked decoding are worth trying on what was recorded?
 
 Thresholds from a rule's range, blocks that divide the canvas, caches that a trace was recorded
-with. Leaves out what they do (`refining_search`).
+with. Leaves out what they do (`traces.replay.confidence.played`) and cost (`policy_candidates`).
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,32 +1,35 @@
-"""Which designs trade speed for one user against throughput of a device without waste?
+"""Which of many points does nothing else beat in two quantities at once?
 
-The front of points that nothing else beats in both; its axes are the field's: tokens per second of
-one user, and of one device. Leaves out what the points are.
+Designs trade tokens per second of one user against those of one device, policies of masked blocks
+speed against agreement. Leaves out what the points are.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from costmodel.passes.ops import Array
 
+_Name = TypeVar("_Name")
+
 
 @dataclass(slots=True, eq=False)
-class Front:
+class Front(Generic[_Name]):
     """Points that no other point beats in both coordinates; larger is better.
 
     Args:
-        x: tokens per second of one user, rising.
-        y: tokens per second of one device, falling.
-        names: what each point is: node, shape, budget, cap.
+        x: one quantity, rising.
+        y: the other one, falling.
+        names: what each point is.
     """
 
     x: Array = field(default_factory=lambda: np.zeros(0))
     y: Array = field(default_factory=lambda: np.zeros(0))
-    names: list[tuple[int, int, int, int]] = field(default_factory=list)
+    names: list[_Name] = field(default_factory=list)
 
-    def add(self, x: Array, y: Array, names: Sequence[tuple[int, int, int, int]]) -> None:
+    def add(self, x: Array, y: Array, names: Sequence[_Name]) -> None:
         """Enter points, and drop those that are beaten.
 
         Args:
@@ -41,7 +44,7 @@ class Front:
         )
         order = np.lexsort(
             (np.arange(len(every)), -ys, -xs)
-        )  # from the fastest for a user; of equals the first
+        )  # from the largest in x; of equals the first
         best = np.maximum.accumulate(np.concatenate([[-np.inf], ys[order][:-1]]))
         chosen = order[ys[order] > best][::-1]
         self.x, self.y, self.names = xs[chosen], ys[chosen], [every[at] for at in chosen]
@@ -54,6 +57,6 @@ class Front:
             return False
         at = np.searchsorted(
             self.x, x, side="left"
-        )  # the slowest point of the front that is as fast for a user
+        )  # the point of the front that is as large in x by the least
         front_y = np.append(self.y, -np.inf)
         return bool(np.all(front_y[np.minimum(at, self.x.size)] >= y))

@@ -1,8 +1,6 @@
-"""Which dynamic trees and which early stops does a recording let us compare?
+"""What do chains emit that end early by a rule?
 
-A fixed list of policies, so that nothing is fitted to the recording and all requests measure it, as
-with chain lengths. Leaves out chains and static trees
-(`costmodel.optimizers.candidates.static_candidates`).
+Leaves out chains that do not and static trees (`costmodel.optimizers.candidates.asked_shapes`).
 """
 
 from collections.abc import Sequence
@@ -14,44 +12,11 @@ import numpy as np
 from costmodel.answers.estimate import Setting, step_cost
 from costmodel.laws.acceptance import MATCHING, Acceptance, Law, geometric
 from costmodel.laws.controllers import ema_chain, goodput_chain
-from costmodel.laws.drafting import dynamic_tree, stopped_chain
-from costmodel.method import Shape, Stop
+from costmodel.laws.drafting import stopped_chain
+from costmodel.method import Stop
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.replay.bootstrap import RequestDraws
-
-_LIKELIEST = Shape(kind="dynamic_tree")
-POLICIES: tuple[tuple[Shape, Stop | None], ...] = (
-    (_LIKELIEST, None),
-    *(
-        (replace(_LIKELIEST, least_probability=least), None) for least in (0.02, 0.1)
-    ),  # DySpec's threshold
-    *((_LIKELIEST, Stop(rule="gain", at=gain)) for gain in (0.1, 0.4)),  # OPT-Tree's
-    *(
-        (replace(_LIKELIEST, depth=depth, width=4, beam=4), None) for depth in (2, 4)
-    ),  # EAGLE-2's levels and beam
-)
-
-
-def dynamic_candidates(
-    trace: AcceptanceTrace, sizes: Sequence[int], draws: RequestDraws | None
-) -> list[Acceptance]:
-    """Every policy at every size that the recording holds; none where it has no trees.
-
-    Args:
-        trace: level 1 or higher.
-        sizes: draft tokens, root excluded; those beyond the recorded nodes are left out.
-        draws: of the requests; None: no samples.
-    """
-    trees = trace.expansions
-    if trees is None or not trees.size:
-        return []
-    return [
-        dynamic_tree(trace, replace(shape, nodes=nodes), draws, stop=stop)
-        for nodes in sizes
-        for shape, stop in POLICIES
-        if nodes <= trees.nodes and shape.depth <= trees.depth and shape.width <= trees.width
-    ]
 
 
 def stopped_candidates(

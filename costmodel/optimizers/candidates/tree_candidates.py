@@ -1,9 +1,8 @@
-"""Which configurations does a recording, or stated acceptance, let us compare?
+"""Which trees does a recording let us compare, and what do they emit?
 
-Off, chains of every length, and trees of several sizes where a recording holds ranks. Trees are
-chosen on one half of the requests and measured on the other, and the other way round, so that no
-tree is scored on the requests it was chosen on; the tree that is returned is built from all
-requests. All are measured by one law of verification.
+Trees are chosen on one half of the requests and measured on the other, and the other way round, so
+that no tree is scored on the requests it was chosen on; the tree that is returned is built from all
+requests.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,96 +15,22 @@ from costmodel.laws.acceptance import (
     MATCHING,
     Acceptance,
     Law,
-    accepted_by,
     from_replay,
-    geometric,
     replay_by,
-    several_chains,
     sibling_law,
 )
-from costmodel.laws.claims import rate_claim, tokens_claim
-from costmodel.method_library import load_method
-from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.trees.static_tree import optimal_trees
 from costmodel.optimizers.trees.trace_tree import trace_tree
-from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree
 from traces.replay.bootstrap import RequestDraws
 from traces.replay.sampled import ExpectedReplay
 from traces.replay.walk import Replay
 
-CHAIN_LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8)
-NGRAM_LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
-TREE_SIZES = (4, 8, 16, 32, 64)
 TREE_DEPTH = 8
-SEVERAL_CHAINS = (2, 3, 4)
 
 Progress = Callable[[str], None]
 Indices = npt.NDArray[np.int64]
-
-
-def chain_candidates(
-    trace: AcceptanceTrace, lengths: Sequence[int], draws: RequestDraws | None, law: Law = MATCHING
-) -> list[Acceptance]:
-    """No speculation and chains of the given lengths, by replay of all requests.
-
-    Args:
-        trace: level 1 or higher.
-        lengths: draft tokens K >= 1.
-        draws: of the requests; None: no samples.
-        law: how drafts are verified; where it judges several chains at once, two to four of them
-            are compared too.
-
-    Raises:
-        InputError: the trace holds no lengths.
-    """
-    several = SEVERAL_CHAINS if law.judges_several_chains else ()
-    shapes: list[int | Tree] = [
-        0,
-        *lengths,
-        *(several_chains(paths, k) for paths in several for k in lengths),
-    ]
-    return [accepted_by(trace, law, shape, draws) for shape in shapes]
-
-
-def stated_candidates(source: Source, lengths: Sequence[int], *, every: bool) -> list[Acceptance]:
-    """No speculation and chains at acceptance that is known as numbers, or the method's own shape.
-
-    Args:
-        source: without positions.
-        lengths: draft tokens K >= 1.
-        every: take lengths beyond what is known, too; otherwise those within it, or at least the
-            longest known.
-
-    Raises:
-        InputError: a method that has no acceptance by token, or a shape that cannot emit so much.
-    """
-    method = load_method(source.method)
-    if method.has_own_pace:
-        rule = (
-            "verifies no drafts, and is not compared with methods that do; `rooftree predict`"
-            " answers for it"
-        )
-        raise InputError(rule, key="method", value=method.slug)
-    if source.rates is None:
-        stated = source.own_tokens_per_step
-        assert stated is not None
-        if method.shape.kind == "static_tree":
-            rule = (
-                f"are those of {method.slug}'s own tree, whose nodes they do not tell, and engines"
-                " load nodes; ask "
-            )
-            rule += (
-                "`predict` about that tree, or say at which draft length:"
-                f" {method.slug}:length={stated:g}@K"
-            )
-            raise InputError(rule, key="tokens_per_step", value=stated)
-        return [geometric(0.0, 0), tokens_claim(method, stated)]
-    measured_levels = source.rates.measured
-    if measured_levels is not None and not every:
-        lengths = [k for k in lengths if k <= measured_levels] or [measured_levels]
-    return [rate_claim(method, source.rates, k) for k in (0, *lengths)]
 
 
 def tree_candidates(

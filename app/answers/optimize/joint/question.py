@@ -1,23 +1,17 @@
 """Which joint search does `optimize --search full` ask for, and which requests are simulated?"""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from app.answers.joint.axes import deployment_axes
-from app.answers.joint.simulated import Traffic
+from app.answers.optimize.drafters import asked_drafters, draft_shapes
+from app.answers.optimize.joint.axes import deployment_axes
+from app.answers.optimize.joint.simulated import Traffic
 from app.questions.groups import DraftingOptions, StoredOptions, values_in
-from app.questions.optimize import DEFAULT_TREES, OptimizeQuestion
-from app.questions.resolve.accepted import named_sources
-from app.questions.resolve.configurations import named_shapes
-from app.questions.resolve.unnamed import beside_own, unnamed
+from app.questions.optimize import OptimizeQuestion
 from app.questions.spelled_options import as_options
 from costmodel.answers.workload import Limits, Load, load_of_requests
 from costmodel.configuration import DecodingConfiguration
-from costmodel.draft_shape import DraftShape
-from costmodel.optimizers.drafters.competing import competing
-from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.joint.objective import objective_named
 from costmodel.optimizers.joint.space import (
     BATCH_CAPS,
@@ -28,6 +22,7 @@ from costmodel.optimizers.joint.space import (
     usual_layouts,
 )
 from costmodel.optimizers.layouts import Layout
+from costmodel.optimizers.recommend import compare
 from hardware_profiles.errors import InputError
 from simulator.scenario.arrivals import drawn_lengths
 from traces.importers.formats import read_requests_any
@@ -56,18 +51,22 @@ def joint_question(question: OptimizeQuestion) -> tuple[JointQuestion, Traffic]:
             "fidelity": question.fidelity,
         }
     )
-    lengths = question.draft_tokens
-    stated_trees = () if question.tree_nodes == DEFAULT_TREES else question.tree_nodes
-    shapes = named_shapes(
-        question.shape, {"--draft-tokens": question.draft_tokens, "--tree-nodes": stated_trees}
+    shapes = draft_shapes(question, "draft_tokens")
+    base, sources = asked_drafters(question, axes.base, shapes)
+    compared = compare(
+        base,
+        sources,
+        draft_tokens=question.draft_tokens,
+        tree_sizes=[size for size in question.tree_nodes if size],
+        shapes=shapes,
+        match_rate=question.match_rate,
+        seed=question.seed,
     )
-    base, sources = _drafters(question, axes.base, lengths, shapes)
     joint = JointQuestion(
-        question=base,
-        sources=competing(base, sources),
+        compared=compared,
         device_names=axes.device_names,
         most_devices=question.devices,
-        layouts=_layouts(question, base),
+        layouts=_layouts(question, compared.question),
         weight_formats=axes.weight_formats,
         cache_formats=axes.cache_formats,
         batch_caps=question.batch_caps or BATCH_CAPS,
@@ -80,9 +79,6 @@ def joint_question(question: OptimizeQuestion) -> tuple[JointQuestion, Traffic]:
             tpot_s=question.slo_tpot_s,
         ),
         maximise=objective_named(question.maximise),
-        draft_tokens=lengths,
-        shapes=shapes,
-        tree_sizes=[size for size in question.tree_nodes if size],
         seed=question.seed,
     )
     return joint, traffic
@@ -111,39 +107,6 @@ def _load_and_traffic(question: OptimizeQuestion) -> tuple[Load, Traffic]:
         traffic.prompt_tokens, traffic.output_tokens, _LOAD_REQUESTS, np.random.default_rng(0)
     )
     return load_of_requests(drawn, requests_per_s=question.rate or 1.0, prompts=PROMPTS), traffic
-
-
-def _drafters(
-    question: OptimizeQuestion,
-    base: DecodingConfiguration,
-    lengths: Sequence[int] | None,
-    shapes: Sequence[DraftShape] | None,
-) -> tuple[DecodingConfiguration, Sequence[Source]]:
-    """The drafters that compete, and the configuration with the model that traces were recorded on
-    where none is named.
-
-    Raises:
-        InputError: nothing names the model.
-    """
-    sources = named_sources(
-        question,
-        question.trace or (),
-        method=question.method,
-        model=question.model,
-        lengths=lengths or (),
-    )
-    if not sources:
-        needed = any(shape.needs_recording for shape in shapes or ())
-        recorded = needed or question.tree_nodes not in (DEFAULT_TREES, (0,))
-        return unnamed(base, question.method, recorded=recorded, match_rate=question.match_rate)
-    recorded_on = (source.model for source in sources if source.trace is not None)
-    model = question.model or next(recorded_on, "")
-    if not model:
-        raise InputError(
-            "must be named: no trace says on which model it was recorded", key="--model"
-        )
-    base = replace(base, deployment=replace(base.deployment, model=model))
-    return base, beside_own(base, sources, question.drafter)
 
 
 def _layouts(question: OptimizeQuestion, base: DecodingConfiguration) -> list[Layout]:

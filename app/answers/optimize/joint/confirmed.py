@@ -3,7 +3,7 @@
 A joint search, its best designs and a part of its front simulated, and their objectives drawn
 together. Where a design misses a limit in simulation, what it took there corrects the law, and the
 next design that should meet the limits is simulated. Where none does, the nearest is first. Leaves
-out what is said of them (`app.answers.joint.rows`).
+out what is said of them (`app.answers.optimize.joint.rows`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.answers.joint.simulated import DesignRun, Simulations, Traffic
+from app.answers.optimize.joint.simulated import DesignRun, Simulations, Traffic
 from costmodel.answers.workload import Limits
 from costmodel.optimizers.joint.comparison import DesignComparison, compare_designs
 from costmodel.optimizers.joint.evaluation import Evaluation, evaluate
@@ -254,7 +254,7 @@ def _highest(values: Array) -> tuple[int, ...]:
 
 def _place(question: JointQuestion, base: Evaluation, design: Design) -> tuple[int, int, int]:
     """Where a design stands among those of its node: its shape, token budget and batch cap."""
-    shape = next(at for at, a in enumerate(base.node.shapes) if a is design.acceptance)
+    shape = next(at for at, a in enumerate(base.node.candidates) if a is design.acceptance)
     budget = question.token_budgets.index(design.scheduler.token_budget)
     return shape, budget, int(np.flatnonzero(base.node.batch == design.batch)[0])
 

@@ -6,12 +6,12 @@ import math
 from typing import Any, TypeVar
 
 from app.answers.answer import Answer
-from app.answers.deployables import file_paths
-from app.answers.joint.confirmed import ConfirmedSearch, Finalist, confirmed_search
-from app.answers.joint.exports import joint_deployables
-from app.answers.joint.marked import marked_placements
-from app.answers.joint.question import joint_question
-from app.answers.joint.rows import (
+from app.answers.deployables import file_paths, first_deployable
+from app.answers.optimize.choices import candidate
+from app.answers.optimize.joint.confirmed import ConfirmedSearch, Finalist, confirmed_search
+from app.answers.optimize.joint.marked import marked_placements
+from app.answers.optimize.joint.question import joint_question
+from app.answers.optimize.joint.rows import (
     AskedLimits,
     AskedObjective,
     DesignRow,
@@ -20,13 +20,12 @@ from app.answers.joint.rows import (
     SearchCounts,
     SimulatedDesign,
 )
-from app.answers.joint.simulated import DesignRun, Traffic
+from app.answers.optimize.joint.simulated import DesignRun, Traffic
 from app.answers.progress import counting
+from app.exporters.registry import ENGINES
 from app.questions.field import inputs_of
 from app.questions.optimize import OptimizeQuestion
 from app.questions.places import is_object
-from costmodel.draft_shape import shape_of
-from costmodel.optimizers.drafters.named_drafters import names_of
 from costmodel.optimizers.joint.objective import UNITS
 from costmodel.optimizers.joint.space import JointQuestion
 
@@ -45,7 +44,8 @@ def answer(question: OptimizeQuestion) -> Answer:
         search = confirmed_search(joint, traffic, simulate=question.simulate, report=report)
     winner, optimum, comparison = search.finalists[0], search.optimum, search.comparison
     met = winner.meets(joint.slo)
-    entries = joint_deployables(winner.design.configuration) if met else []
+    best = [winner.design.configuration]
+    entries = [first_deployable(best, engine) for engine in ENGINES] if met else []
     folder = None if question.out is None or is_object(question.out) else question.out
     finalists = _finalists(search)
     return JointAnswer(
@@ -133,13 +133,11 @@ def _row(kind: type[_Design], joint: JointQuestion, finalist: Finalist, **more: 
     """
     design = finalist.design
     layout, drafts = design.node.placement.layout, design.acceptance
-    where, source = design.configuration.deployment, design.node.source
     device, formats = design.node.setting.device, design.node.setting.deployment.precision
     price, output_tokens = device.price_usd_per_hour, joint.load.output_tokens
+    drafter = joint.compared.names[design.node.source] if design.node.drafts else ""
     return kind(
-        model=where.model,
-        device=where.device,
-        engine=where.engine,
+        **candidate(drafts, design.configuration, drafter),
         layout=str(layout),
         tp=layout.tensor,
         dp=layout.data,
@@ -147,15 +145,7 @@ def _row(kind: type[_Design], joint: JointQuestion, finalist: Finalist, **more: 
         pp=layout.pipeline,
         dtype=formats.label,
         kv_dtype=formats.kv,
-        drafter="" if source is None else names_of(joint.sources)[source],
-        method=design.configuration.method,
-        topology=design.configuration.topology,
-        draft=str(shape_of(drafts)),
-        draft_tokens=drafts.draft_tokens,
-        tokens_per_step=drafts.tokens_per_step,
-        batch=design.batch,
         batch_cap=design.scheduler.max_requests,
-        context=round(joint.load.decode_context),
         token_budget=design.scheduler.token_budget,
         replicas=design.replicas,
         devices=design.devices,

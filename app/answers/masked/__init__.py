@@ -1,1 +1,0 @@
-"""Which threshold, block and cache should a method that refines masked blocks run with?"""

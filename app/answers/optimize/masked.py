@@ -1,0 +1,313 @@
+"""What does `optimize` ask and answer of a method that refines masked blocks: which threshold, block
+and cache, at a floor of quality?
+
+Such a method's policies compete as the drafts of others do. Leaves out the search and the rows that
+all methods share.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from app.answers.breakeven.paying import paying_row
+from app.answers.cells import MarkedCell
+from app.answers.drafting import draft_words, policy_words
+from app.answers.estimates import phases, point, provenance
+from app.answers.optimize.choices import candidate
+from app.answers.optimize.rows import MaskedQuality, PayingPolicy, PolicyRow
+from app.questions.field import fields_of, refuse
+from app.questions.groups import (
+    AcceptanceOptions,
+    OutputOptions,
+    RefiningOptions,
+    StoredOptions,
+    names_in,
+    values_in,
+)
+from app.questions.optimize import DEFAULT_FLOOR, OptimizeQuestion
+from app.questions.resolve.refining import (
+    MOST_POLICIES,
+    refines,
+    stated_caches,
+    stated_rules,
+)
+from costmodel.answers.refine_breakeven import needed_pace
+from costmodel.laws.refined_method import method_policy
+from costmodel.method_library import load_method
+from costmodel.optimizers.candidates.policy_grid import policy_grid
+from costmodel.optimizers.drafters.sources import Source, prompts_sources
+from costmodel.optimizers.policy_front import PolicyPoint, policy_points
+from costmodel.optimizers.recommend import Recommendation
+from costmodel.optimizers.search import choice_of
+from hardware_profiles.errors import InputError
+from traces.kinds.refine_policy import RefinePolicy
+from traces.library import trace_file
+from traces.replay.confidence.played import recorded_prompts
+from traces.storage.confidence_file import read_confidence
+
+DEFAULT_MODEL = "llada-8b"
+QUALITY = (
+    "share of canvas positions that hold the token which one token a pass puts there, mean over"
+    " prompts"
+)
+ESTIMATED = (
+    "of rules that were not recorded it is estimated, between what replay says, which is too much,"
+    " and what the anchors say of replay's error (a small model's live passes were .05 off in the"
+    " mean of fourteen rules, .11 at most; the form of the estimate was chosen on these): check a"
+    " choice live, as `rooftree validate --method` does"
+)
+_TAKEN = {
+    *names_in(StoredOptions),
+    *names_in(RefiningOptions),
+    *names_in(OutputOptions),
+    *("model", "method", "trace", "batch", "context", "quality_floor"),
+    *("pp", "ep", "dp", "fidelity", "seed"),
+}
+_REFUSED: Mapping[str, str] = {
+    **dict.fromkeys(
+        {field.name for field in fields_of(OptimizeQuestion)} - _TAKEN,
+        "is no part of a search over masked blocks",
+    ),
+    "draft_tokens": "masked blocks have no draft tokens; --block states their size",
+    "stop": "ends drafts, and masked blocks have none",
+    "slo_ttft_s": "is not a limit of this search; `rooftree simulate` answers for first tokens",
+    "slo_tpot_s": "is not a limit of this search; --quality-floor is",
+    "draft": "masked blocks are drafted by no other model",
+    "exit_layer": "masked blocks are drafted by no part of the model",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MaskedPolicies:
+    """Policies that compete.
+
+    Attributes:
+        sources: the method on recorded prompts of each cache.
+        policies: that are tried on them.
+        floor: least agreement with one token a pass.
+        canvas_tokens: that passes compute; None: the recorded canvas.
+    """
+
+    sources: Sequence[Source]
+    policies: Sequence[RefinePolicy]
+    floor: float
+    canvas_tokens: int | None
+
+    @property
+    def quality(self) -> MaskedQuality:
+        """What quality means here."""
+        recorded = [source.prompts for source in self.sources if source.prompts is not None]
+        return MaskedQuality(
+            floor=self.floor,
+            definition=QUALITY,
+            remark=ESTIMATED,
+            prompts={prompts.cache: len(prompts.anchors.prompts) for prompts in recorded},
+            canvas_tokens=self.canvas_tokens or recorded[0].anchors.canvas_tokens,
+            policies=len(self.policies),
+        )
+
+
+def masked_policies(question: OptimizeQuestion) -> MaskedPolicies | None:
+    """The policies that a question compares; None where its method refines no masked blocks.
+
+    Raises:
+        InputError: an option that goes with another kind of method, no confidence trace, options
+            out of range, or more policies than are searched.
+    """
+    refining = values_in(RefiningOptions, question)
+    if not refines(question.method, refining | {"quality-floor": question.quality_floor}):
+        return None
+    accepted = (
+        "is not searched over: a confidence trace (--trace) says what policies of"
+        f" {question.method} commit"
+    )
+    refuse(question, {**_REFUSED, **dict.fromkeys(names_in(AcceptanceOptions), accepted)})
+    if not question.trace:
+        raise InputError(
+            "needed for masked blocks: a confidence trace (`rooftree record --masked`)",
+            key="--trace",
+        )
+    method = question.method
+    recorded = recorded_prompts([read_confidence(trace_file(path)) for path in question.trace])
+    policies = policy_grid(
+        method_policy(load_method(method)),
+        {prompts.cache: prompts.anchors for prompts in recorded},
+        rules=stated_rules(question.commit, usual=True),
+        blocks=question.block or (),
+        caches=stated_caches(question.cache),
+    )
+    if len(policies) > MOST_POLICIES:
+        raise InputError(
+            f"must be at most {MOST_POLICIES} policies together",
+            key="--commit",
+            value=len(policies),
+        )
+    return MaskedPolicies(
+        sources=prompts_sources(recorded, method),
+        policies=policies,
+        floor=DEFAULT_FLOOR if question.quality_floor is None else question.quality_floor,
+        canvas_tokens=question.canvas,
+    )
+
+
+def policy_rows(
+    answer: Recommendation, floor: float, seed: int
+) -> tuple[list[PolicyRow], list[PolicyRow]]:
+    """The policy that is chosen at every batch and context, and all others there that fit.
+
+    Args:
+        answer: what was found.
+        floor: least agreement.
+        seed: of the intervals.
+    """
+    choices: list[PolicyRow] = []
+    others: list[PolicyRow] = []
+    for context in answer.optimum.contexts:
+        for batch in answer.optimum.batches:
+            rows = rows_at(answer, batch=batch, context=context, floor=floor, seed=seed)
+            chosen = sum(row.meets_floor for row in rows[:1])
+            choices += rows[:chosen]
+            others += rows[chosen:]
+    return choices, others
+
+
+def rows_at(
+    answer: Recommendation, *, batch: int, context: int, floor: float, seed: int
+) -> list[PolicyRow]:
+    """The policies that fit at one batch and context, in their order; the first and those on the
+    front with intervals.
+
+    Args:
+        answer: what was found.
+        batch: one of the search's.
+        context: one of the search's.
+        floor: least agreement.
+        seed: of the intervals.
+    """
+    points = policy_points(
+        answer.contenders, answer.optimum, batch=batch, context=context, floor=floor
+    )
+    return [
+        _priced(_row(at, answer), at, answer, seed)
+        if at.on_front or (at.meets and place == 0)
+        else _row(at, answer)
+        for place, at in enumerate(points)
+        if at.fits
+    ]
+
+
+def unplayed_rows(answer: Recommendation) -> list[MarkedCell]:
+    """Policies that cannot be answered for, and those that do not fit at a batch and context."""
+    where = answer.question.deployment
+    named: dict[str, Any] = {
+        "model": where.model,
+        "device": where.device,
+        "engine": where.engine,
+        "method": answer.sources[0].method,
+    }
+    rows = [
+        MarkedCell(**named, draft=policy_words(unplayed.policy), reason=unplayed.reason)
+        for unplayed in answer.unplayed
+    ]
+    return rows + [
+        MarkedCell(
+            **named,
+            batch=at.batch,
+            context=at.context,
+            draft=draft_words(at.acceptance),
+            misses="memory",
+            reason="does not fit the memory",
+        )
+        for best in answer.winners
+        for at in policy_points(
+            answer.contenders, answer.optimum, batch=best.batch, context=best.context, floor=0.0
+        )
+        if not at.fits
+    ]
+
+
+def paying_policies(answer: Recommendation, seed: int) -> list[PayingPolicy]:
+    """At which batches the policies that were chosen beat the autoregressive twin, by policy and
+    context.
+    """
+    rows: dict[tuple[str, int], PayingPolicy] = {}
+    for best in answer.winners:
+        played = best.acceptance.played
+        assert played is not None
+        place = played.policy.name, best.context
+        if place in rows:
+            continue
+        where = best.configuration.deployment
+        rows[place] = paying_row(
+            PayingPolicy,
+            best.contender.setting,
+            best.acceptance,
+            context=best.context,
+            seed=seed,
+            model=where.model,
+            device=where.device,
+            engine=where.engine,
+            policy=played.policy.name,
+            tokens_per_step=best.acceptance.tokens_per_step,
+        )
+    return list(rows.values())
+
+
+def _row(at: PolicyPoint, answer: Recommendation) -> PolicyRow:
+    """A policy without intervals of the cost model."""
+    a, policy, played = at.acceptance, at.policy, at.acceptance.played
+    assert played is not None
+    run = replace(at.contender.configuration, batch=at.batch, context=at.context)
+    return PolicyRow(
+        **candidate(a, run, answer.names[at.contender.source]),
+        tree=None,
+        tree_source=None,
+        tokens_per_step_interval=played.replay.tokens_per_step_interval,
+        proposal_ratio=a.proposal_ratio,
+        rule=None,
+        remark=a.remark,
+        exit_layers=None,
+        step_s=at.step_s,
+        tokens_per_s=at.tokens_per_s,
+        speedup=at.tokens_per_s / at.plain_tokens_per_s,
+        policy=policy.name,
+        commit=policy.commit,
+        at=dict(policy.at),
+        block_tokens=policy.block_tokens,
+        cache=policy.cache,
+        how=played.replay.how,
+        beyond_anchors=played.replay.is_beyond_anchors,
+        agreement=played.agreement,
+        agreement_interval=played.agreement_bounds,
+        meets_floor=at.meets,
+        on_front=at.on_front,
+        twin_tokens_per_s=at.plain_tokens_per_s,
+        needed_tokens_per_step=None,
+        needed_tokens_per_step_interval=None,
+    )
+
+
+def _priced(row: PolicyRow, at: PolicyPoint, answer: Recommendation, seed: int) -> PolicyRow:
+    """The same with intervals of the cost model, the pace at which the twin is met, and what to
+    run.
+    """
+    picked = choice_of(at.contender, at.place, at.batch, at.context, seed)
+    setting, result = at.contender.setting, picked.result
+    needed = needed_pace(
+        setting, batch=at.batch, context=at.context, generator=np.random.default_rng(seed)
+    )
+    numbers = point(result, picked.intervals)
+    return replace(
+        row,
+        step_s_interval=numbers["step_s_interval"],
+        tokens_per_s_interval=numbers["tokens_per_s_interval"],
+        speedup_interval=numbers["speedup_interval"],
+        limit=str(result.step.limit),
+        breakdown_s=phases(result),
+        provenance=provenance(setting, result, answer.source(picked)),
+        needed_tokens_per_step=needed.tokens_per_pass,
+        needed_tokens_per_step_interval=needed.bounds,
+        configuration=answer.configuration(picked).to_json(),
+    )

@@ -1,0 +1,114 @@
+"""Which policies of masked blocks are as fast as none that agrees as much?
+
+All policies of a search at one batch and context, in the order in which one would take them, with
+those on the front of speed and agreement. Leaves out the choice (`costmodel.optimizers.search`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from costmodel.answers.estimate import estimate
+from costmodel.laws.acceptance import Acceptance
+from costmodel.optimizers.allowed import Contender
+from costmodel.optimizers.front import Front
+from costmodel.optimizers.search import Optimum
+from traces.kinds.refine_policy import RefinePolicy
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PolicyPoint:
+    """One policy at one batch and context.
+
+    Args:
+        contender: that it is a candidate of.
+        place: among the candidates.
+        batch: requests.
+        context: cached tokens per request before the canvas.
+        tokens_per_s: of the whole batch; -inf where it does not fit the memory.
+        plain_tokens_per_s: of the same model decoded one token a pass with a KV cache.
+        meets: it may be chosen: it fits, and agrees as much as a floor.
+        on_front: nothing there is as fast and agrees more.
+    """
+
+    contender: Contender
+    place: int
+    batch: int
+    context: int
+    tokens_per_s: float
+    plain_tokens_per_s: float
+    meets: bool
+    on_front: bool = False
+
+    @property
+    def acceptance(self) -> Acceptance:
+        """What it commits."""
+        return self.contender.candidates[self.place]
+
+    @property
+    def policy(self) -> RefinePolicy:
+        """Which policy."""
+        assert self.acceptance.played is not None
+        return self.acceptance.played.policy
+
+    @property
+    def fits(self) -> bool:
+        """Whether the memory holds it."""
+        return bool(np.isfinite(self.tokens_per_s))
+
+    @property
+    def step_s(self) -> float:
+        """Mean seconds of a pass, all passes billed to those that commit."""
+        return self.batch * self.acceptance.tokens_per_step / self.tokens_per_s
+
+
+def policy_points(
+    contenders: Sequence[Contender],
+    optimum: Optimum,
+    *,
+    batch: int,
+    context: int,
+    floor: float,
+) -> list[PolicyPoint]:
+    """The policies at a batch and context: those that may be chosen first, fastest first, then the
+    others, fastest first, then those that do not fit.
+
+    Args:
+        contenders: that were searched.
+        optimum: what was found, with its speeds.
+        batch: one of the search's.
+        context: one of the search's.
+        floor: least agreement, 0 to 1.
+    """
+    at = optimum.batches.index(batch), optimum.contexts.index(context)
+    first = contenders[0]
+    plain = estimate(first.setting, first.candidates[0], batch=batch, context=context)
+    points = [
+        PolicyPoint(
+            contender=contender,
+            place=place,
+            batch=batch,
+            context=context,
+            tokens_per_s=float(table[place][at]),
+            plain_tokens_per_s=float(plain.tokens_per_s),
+            meets=bool(np.isfinite(table[place][at]))
+            and candidate.agreement is not None
+            and candidate.agreement >= floor,
+        )
+        for contender, table in zip(contenders, optimum.speeds, strict=True)
+        for place, candidate in enumerate(contender.candidates)
+        if candidate.played is not None
+    ]
+    points.sort(key=lambda point: (not point.meets, -point.tokens_per_s))
+    agreements = np.array(
+        [np.nan if (a := point.acceptance.agreement) is None else a for point in points]
+    )
+    speeds = np.array([point.tokens_per_s for point in points])
+    known = np.flatnonzero(np.isfinite(speeds) & np.isfinite(agreements))
+    front: Front[int] = Front()
+    front.add(speeds[known], agreements[known], known.tolist())
+    return [
+        replace(point, on_front=True) if at in front.names else point
+        for at, point in enumerate(points)
+    ]
