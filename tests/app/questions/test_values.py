@@ -19,7 +19,7 @@ TEXTS = {
     *("as_family", "model", "subject", "name", "new", "like", "url", "server", "host", "ray"),
     *("device", "here", "profile", "base", "engine", "engine_version", "variant", "key_env"),
     *("dtype", "kv_dtype", "draft_dtype", "draft", "draft_name", "form", "operation", "group"),
-    *("data_set", "kind", "leave_out", "price", "layers", "scenario", "trace", "drafter"),
+    *("data_set", "kind", "launch", "leave_out", "price", "layers", "scenario", "trace", "drafter"),
     *("shape", "stop", "schedule", "transform", "verifier", "policies", "layouts", "mask"),
     *("prompt_tokens", "output_tokens", "split_over", "cache"),
     *("fidelity", "maximise", "method"),
