@@ -1,7 +1,7 @@
 """What does a simulated step draft: as a scenario says, else as the method's own entry does?
 
 A chain, a static tree, or limits of a tree that every step picks anew, and when drafts end before
-that. Leaves out how drafts are verified and share steps (`simulator.scenario.build`).
+that. Leaves out how drafts are verified and share steps (`simulator.scenario.speculated`).
 """
 
 from __future__ import annotations
