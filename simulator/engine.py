@@ -144,7 +144,16 @@ def _check_service_levels(scenario: Scenario) -> None:
 
 
 def new_pool(scenario: Scenario, generator: np.random.Generator, *, users: bool) -> Pool:
-    """Replicas that decode, and compute prompts where nobody else does."""
+    """Replicas that decode, and compute prompts where nobody else does.
+
+    Args:
+        scenario: to simulate.
+        generator: of draws of the decoder, and of where requests begin in the recording.
+        users: whether a replica keeps the closed loop itself.
+
+    Raises:
+        InputError: a controller or a drafted tree that needs tables, and timers that have none.
+    """
     workload, options = scenario.workload, scenario.scheduler
     drafts = build_drafts(scenario, generator)
     requests = new_requests(workload, options)

@@ -118,12 +118,11 @@ def serve_pools(
     if users.cold:
         cold_s = engine.host.cold_s(deployment.device.name, users.users)
         cold_s += _ROUTED_S * users.users / 2
-    held = decode.count * scheduler.kv_blocks * scheduler.block_tokens
     return seen_by_users(
         result,
         timer,
         users,
-        cache_tokens=held,
+        cache_tokens=decode.count * scheduler.kv_blocks * scheduler.block_tokens,
         cold_s=cold_s,
         weights=_weights(part, users),
         separate_prompts=True,
@@ -138,8 +137,17 @@ def plan_timer(
     *,
     cuts: bool = False,
 ) -> CostModelTimer:
-    """The timer of a plan, made where `timers` has none yet; one tensor group within a node needs
-    no plan.
+    """The timer of a plan; one tensor group within a node needs no plan.
+
+    Args:
+        timers: by plan, of the same deployment and engine; the timer is added where it is missing.
+        deployment: model, device and number formats.
+        engine: whose kernels run.
+        plan: of one worker.
+        cuts: requests are sampled by top-k or top-p.
+
+    Raises:
+        InputError: a plan that does not divide the model.
     """
     if plan not in timers:
         plan.check(deployment.architecture)

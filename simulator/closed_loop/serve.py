@@ -115,6 +115,12 @@ def scheduler_for(
     Where prompts stay whole, the budget of an iteration holds the longest of them beside everybody
     who decodes: an engine that was launched for these requests has room for them.
 
+    Args:
+        deployment: model, device and how they run.
+        engine: with its defaults on the device.
+        users: and their requests.
+        plan: how the model is spread; None: one tensor-parallel group, as the deployment says.
+
     Raises:
         InfeasibleError: not even one request fits.
     """
@@ -160,8 +166,8 @@ def serve(
     >>> from hardware_profiles.loader import load_device
     >>> h100 = load_device("h100-sxm")
     >>> d = Deployment(architecture=load_model("llama-3.1-8b"), device=h100, precision=Precision())
-    >>> seen = serve(d, load_engine("vllm").on(h100), Users(users=8, prompt_tokens=1024, output_tokens=128))
-    >>> bool(0.02 < seen.ttft_s < 0.3), bool(0.005 < seen.tpot_s < 0.012)
+    >>> served = serve(d, load_engine("vllm").on(h100), Users(users=8, prompt_tokens=1024, output_tokens=128))
+    >>> bool(0.02 < served.ttft_s < 0.3), bool(0.005 < served.tpot_s < 0.012)
     (True, True)
     """
     timer = timer or timer_for(deployment, engine, plan)
@@ -233,6 +239,15 @@ def served_interval(
 
     Both scale with the time of the run; that the schedule itself would change counts among what is
     left out.
+
+    Args:
+        served: of a closed loop.
+        timer: of its iterations.
+        generator: source of the draws.
+        draws: how many.
+
+    Returns:
+        (low, high) in seconds of the time to first token, then of the time per output token.
     """
     setting = timer.setting
     passes = {
@@ -293,9 +308,8 @@ def _ttft_seconds(
     """Mean seconds to the first token by what passes meanwhile."""
     intake_s, waited_s = INTAKE_S + tokenise_s * result.input_tokens, result.queue_s
     if separate_prompts:
-        intake_s = np.where(
-            result.output_tokens > 1, intake_s, 0.0
-        )  # the only token of an answer travels nowhere
+        # the only token of an answer travels nowhere
+        intake_s = np.where(result.output_tokens > 1, intake_s, 0.0)
     else:
         waited_s = waited_s - intake_s
     intake, queue, cold = (

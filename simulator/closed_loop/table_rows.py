@@ -1,4 +1,4 @@
-"""What do users of each row of a table of serving runs see?
+"""What do users of every row of a table of serving runs see?
 
 A row names a model, a system, an engine, number formats, lengths and a concurrency, in the columns
 that published tables of measured runs carry. What the model cannot answer gets a reason instead of
@@ -164,20 +164,20 @@ def _answered(members: list[tuple[int, _Question]], seed: int) -> Iterator[tuple
 
 def _answer(q: _Question, timers: Timers, seed: int) -> RowAnswer:
     try:
-        seen, timer = _served(q, timers)
+        served, timer = _served(q, timers)
     except RooftreeError as error:
         return RowAnswer(id="", reason=str(error))
-    ttft, tpot = served_interval(seen, timer, generator=np.random.default_rng(seed))
+    ttft, tpot = served_interval(served, timer, generator=np.random.default_rng(seed))
     single = q.users.output_tokens == 1
     return RowAnswer(
         id="",
-        ttft_ms=seen.ttft_s / MILLI,
-        ttft_median_ms=seen.ttft_median_s / MILLI,
-        tpot_ms=None if single else seen.tpot_s / MILLI,
+        ttft_ms=served.ttft_s / MILLI,
+        ttft_median_ms=served.ttft_median_s / MILLI,
+        tpot_ms=None if single else served.tpot_s / MILLI,
         ttft_ms_interval=(ttft[0] / MILLI, ttft[1] / MILLI),
         tpot_ms_interval=None if single else (tpot[0] / MILLI, tpot[1] / MILLI),
-        seconds=seen.seconds,
-        ttft_seconds=seen.ttft_seconds,
+        seconds=served.seconds,
+        ttft_seconds=served.ttft_seconds,
     )
 
 
@@ -203,9 +203,8 @@ def _question(row: Mapping[str, Any], constants: Constants) -> _Question:
             value=row["speculation"],
         )
     device = _device(row["system"])
-    architecture = named_model(
-        row["model_path"].rstrip("/")
-    )  # never a path: a table must not choose which files are read
+    # never a path: a table must not choose which files are read
+    architecture = named_model(row["model_path"].rstrip("/"))
     engine = with_constants(load_engine(row["backend"]), constants).on(
         device, row["backend_version"] or _tag(row["image"])
     )

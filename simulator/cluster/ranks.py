@@ -1,9 +1,9 @@
 """How do ranks run whose tokens go to experts of each other?
 
 All of them begin an iteration together and end it together, by tables at once or by asking timers.
-A rank that has nothing to do takes part with one token that nobody asked for. Leaves out the passes
-without any request with which an engine goes on for a moment before it rests, and that such passes
-are prepared ahead: a request for an idle rank joins the next iteration.
+A rank that has nothing to do takes part with one token that belongs to no request. Leaves out the
+passes without any request with which an engine goes on for a moment before it rests, and that such
+passes are prepared ahead: a request for an idle rank joins the next iteration.
 """
 
 from __future__ import annotations

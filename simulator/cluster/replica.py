@@ -215,16 +215,12 @@ class SimulatedReplica:
         seconds = 0.0 if p.drafts.decoder in (PARALLEL, PLAIN) else draft
         for at in range(count):
             if count > 1:
-                held = part(state, running, p.requests, decoder, at, count)
-                verify = self._asked(held, prompts=at == 0)
+                sequences = part(state, running, p.requests, decoder, at, count)
+                verify = self._pass_s(sequences, prompts=at == 0)
             else:
                 verify = self._whole_pass()
             seconds = float(with_pass(decoder, seconds, draft, verify, at == count - 1))
-        if not 0.0 < seconds < np.inf:
-            raise InputError(
-                "a timer must answer positive, finite seconds", key="timer", value=seconds
-            )
-        return seconds
+        return _checked(seconds)
 
     def _whole_pass(self) -> float:
         """Seconds of verifying everything, in groups where batches are padded."""
@@ -234,7 +230,7 @@ class SimulatedReplica:
             return self._split()
         if drafts.ragged == SPLIT or drafts.decoder == BLOCK or not decoding:
             sequences, queries = over_caches(state, self._walk.decoder)
-            return self._asked((sequences, queries, float(state.context_tokens)), prompts=True)
+            return self._pass_s((sequences, queries, float(state.context_tokens)), prompts=True)
         ways = (False, True) if drafts.ragged == REGROUP else (False,)
         return min(self._in_groups(by_length) for by_length in ways)
 
@@ -257,22 +253,27 @@ class SimulatedReplica:
         return seconds
 
     def _in_groups(self, by_length: bool) -> float:
+        """Seconds of verifying the decoding requests group by group; prompts join the first."""
         decoder, seats = self._walk.decoder, self.buffers.seats
         requests, running = self.pool.requests, self.buffers.running
         count = int(groups(self.state, running, seats, requests, decoder, by_length))
         seconds = 0.0
         for at in range(count):
-            held = group(self.state, seats, requests, decoder, at)
-            seconds += self._asked(held, prompts=at == 0, equal_lengths=True)
+            sequences = group(self.state, seats, requests, decoder, at)
+            seconds += self._pass_s(sequences, prompts=at == 0, equal_lengths=True)
         return seconds
 
-    def _asked(
-        self, held: tuple[int, float, float], *, prompts: bool, equal_lengths: bool = False
+    def _pass_s(
+        self, sequences: tuple[int, float, float], *, prompts: bool, equal_lengths: bool = False
     ) -> float:
-        """What the timer says of a pass: decoding requests, query tokens and context, beside the
-        prompts or not.
+        """Seconds of a pass by the timer; none without requests or prompts.
+
+        Args:
+            sequences: requests that decode in it, query tokens of one, and cached tokens of all.
+            prompts: the prompt chunks of the iteration are computed beside them.
+            equal_lengths: all are padded to the longest, so that the longest context is their mean.
         """
-        members, queries, context = held
+        members, queries, context = sequences
         count = int(self.state.chunks) if prompts else 0
         if not members and not prompts:
             return 0.0
@@ -288,9 +289,12 @@ class SimulatedReplica:
         prefill: list[tuple[int, int]],
         longest: float,
     ) -> float:
-        seconds = self.pool.timer(int(members), float(queries), float(context), prefill, longest)
-        if not 0.0 < seconds < np.inf:
-            raise InputError(
-                "a timer must answer positive, finite seconds", key="timer", value=seconds
-            )
-        return float(seconds)
+        return _checked(
+            self.pool.timer(int(members), float(queries), float(context), prefill, longest)
+        )
+
+
+def _checked(seconds: float) -> float:
+    if not 0.0 < seconds < np.inf:
+        raise InputError("a timer must answer positive, finite seconds", key="timer", value=seconds)
+    return float(seconds)

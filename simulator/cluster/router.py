@@ -18,9 +18,8 @@ from simulator.loop.options import ROUTERS, Router
 from simulator.loop.request import Workload
 
 MATCH_RATIO = 0.5  # share of a prompt's blocks that must have been seen for it to count
-IMBALANCE = (
-    32  # requests by which a replica may lead the least loaded one before prefixes count no more
-)
+# requests by which a replica may lead the least loaded one before prefixes count no more
+IMBALANCE = 32
 
 
 class Choose(Protocol):
@@ -71,22 +70,23 @@ class _Prefix:
     def __init__(self, replicas: Sequence[SimulatedReplica], workload: Workload) -> None:
         self.replicas = replicas
         self.ids = workload.prefix_ids
-        self.seen: list[set[int]] = [set() for _ in replicas]
+        self.cached: list[set[int]] = [set() for _ in replicas]
 
     def __call__(self, request: int) -> int:
         ids = self.ids[request] if self.ids is not None else ()
         chosen = least_loaded(self.replicas)
-        matches = [_leading(ids, seen) for seen in self.seen]
+        matches = [_leading(ids, cached) for cached in self.cached]
         best = max(range(len(matches)), key=lambda i: (matches[i], -self.replicas[i].unfinished))
         balanced = self.replicas[best].unfinished - self.replicas[chosen].unfinished <= IMBALANCE
         if ids and matches[best] > MATCH_RATIO * len(ids) and balanced:
             chosen = best
-        self.seen[chosen].update(ids)
+        self.cached[chosen].update(ids)
         return chosen
 
 
-def _leading(ids: Sequence[int], seen: set[int]) -> int:
+def _leading(ids: Sequence[int], cached: set[int]) -> int:
+    """How many of a prompt's blocks, from the first on, a replica was sent before."""
     for count, block in enumerate(ids):
-        if block not in seen:
+        if block not in cached:
             return count
     return len(ids)

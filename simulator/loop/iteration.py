@@ -286,8 +286,8 @@ def begin(
     """Compose the next iteration, waiting for requests if there is nothing to do.
 
     Returns:
-        COMPOSED; PAUSED, if nothing can start before `until`; DONE, if nothing is left and nothing
-        more is known to come.
+        COMPOSED; PAUSED, if nothing can start before `until` (seconds); DONE, if nothing is left
+        and nothing more is known to come.
     """
     empty, queue = 0, buffers.queue
     status = _GOES_ON
@@ -300,8 +300,8 @@ def begin(
             status = PAUSED
             continue
         if replica.unseen >= limits.receive_iterations or replica.running == 0:
-            seen_s = replica.began_s if limits.overlapped else replica.clock_s
-            _take_in(replica, queue, requests, limits, seen_s)
+            look_s = replica.began_s if limits.overlapped else replica.clock_s
+            _take_in(replica, queue, requests, limits, look_s)
             replica.unseen = 0
         if replica.running == 0 and replica.queued == 0:
             _take_in(replica, queue, requests, limits, replica.clock_s)
@@ -374,9 +374,10 @@ def _steady_run(
         return
     if full and limits.users >= replica.sent:
         arrival = np.inf
-    done, last_seen = 0, -1.0
-    seen = replica.began_s if limits.overlapped else replica.clock_s
-    while done < most and replica.clock_s < stop and seen < arrival:
+    # when the scheduler looks for arrivals before the next iteration, and looked before the latest
+    done, last_look_s = 0, -1.0
+    look_s = replica.began_s if limits.overlapped else replica.clock_s
+    while done < most and replica.clock_s < stop and look_s < arrival:
         step_s = target_seconds(t, seconds, b, 1.0, float(context + b * done), chunks, 0, 0)
         began = replica.clock_s
         end = began + step_s
@@ -390,7 +391,7 @@ def _steady_run(
         replica.iterations += 1
         _remember_step(replica, b, b)
         done += 1
-        last_seen, seen = seen, began if limits.overlapped else end
+        last_look_s, look_s = look_s, began if limits.overlapped else end
         if replica.iterations % replica.sample_stride == 0:
             break
     if done == 0:
@@ -407,7 +408,7 @@ def _steady_run(
         if missing:
             grow(replica, buffers.blocks, request, limits, missing)
     _count_alike(replica, counts, limits, b, done)
-    _take_in(replica, buffers.queue, requests, limits, last_seen)
+    _take_in(replica, buffers.queue, requests, limits, last_look_s)
     _sample(replica, limits)
 
 
@@ -428,9 +429,9 @@ def advance(
     most: int,
     merge: bool | None,
 ) -> int:
-    """Run iterations that start before `until`, at most about `most` of them; those that end later
-    stay under way. Those that differ in their context alone are advanced together where `merge` is
-    not None, which it may be where no request drafts.
+    """Run iterations that start before `until` (seconds), at most about `most` of them; those that
+    end later stay under way. Those that differ in their context alone are advanced together where
+    `merge` is not None, which it may be where no request drafts.
 
     Returns:
         PAUSED at `until`, DONE with everything that is known, or COUNTED after `most` turns.

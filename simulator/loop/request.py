@@ -7,15 +7,11 @@ A workload is columns, one entry per request in order of arrival. Leaves out whe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
-
-if TYPE_CHECKING:
-    pass
 
 WAITING, PREFILLING, DECODING, SWAPPED, FINISHED, REJECTED, FAILED = range(7)
 ENDINGS = {FINISHED: "finished", REJECTED: "rejected", FAILED: "failed"}
@@ -98,6 +94,6 @@ def _whole(values: object, name: str, size: int, lowest: int, highest: int) -> N
             f"must be {size} whole numbers", key=name, value=f"{array.dtype}{list(array.shape)}"
         )
     if array.size and (array.min() < lowest or array.max() > highest):
-        found = int(array.min() if array.min() < lowest else array.max())
-        raise InputError(f"must lie in {lowest}..{highest}", key=name, value=found)
+        outlier = int(array.min() if array.min() < lowest else array.max())
+        raise InputError(f"must lie in {lowest}..{highest}", key=name, value=outlier)
     return np.ascontiguousarray(array, dtype=np.int32)

@@ -72,6 +72,9 @@ class Replica:
         admitted: requests that joined.
         postponed: waiting requests for whom slots were left in the latest iteration, as they take
             them.
+        waited: iterations that waiting prompts have stood back for more of them.
+        unseen: iterations since the scheduler took in new requests; one that computes prompts makes
+            it look again at once.
         draft_limit: draft tokens that a request may have.
         iterations: since the start, as all that follows.
         preemptions: requests that lost their blocks.
@@ -257,18 +260,12 @@ REQUEST = np.dtype(
             [
                 ("delivered_s", "f8"),  # latest delivery to the user
                 ("place", "i4"),  # in the recording that it walks along
-                (
-                    "unread",
-                    "i4",
-                ),  # tokens that its drafter has not read, because nothing was drafted
-                (
-                    "recent_accepted",
-                    "f4",
-                ),  # draft tokens accepted per step, of which the latest count most
-                (
-                    "emits",
-                    "i2",
-                ),  # tokens of its next step if it drafts enough; read early, as memory is slow
+                # tokens that its drafter has not read, because nothing was drafted
+                ("unread", "i4"),
+                # draft tokens accepted per step, of which the latest count most
+                ("recent_accepted", "f4"),
+                # tokens of its next step if it drafts enough; read early, as memory is slow
+                ("emits", "i2"),
                 ("proposes", "i2"),  # draft tokens that its drafter has for that step
                 ("prompt", "i4"),
                 ("output", "i4"),
@@ -280,10 +277,9 @@ REQUEST = np.dtype(
                 ("drafts", "i4"),  # draft tokens among them
                 ("phase", "i2"),
                 ("replica", "i2"),
-                (
-                    "pending",
-                    "i4",
-                ),  # of the draft that was made during verification; of blocks: see `decoders.block_walk`
+                # of the draft that was made during verification; of blocks: see
+                # `decoders.block_walk`
+                ("pending", "i4"),
                 ("sent_s", "f8"),  # when its user sends it
                 ("ready_s", "f8"),  # when the front end of its replica has received it
                 ("scheduled_s", "f8"),
@@ -291,10 +287,8 @@ REQUEST = np.dtype(
                 ("last_s", "f8"),
                 ("key", "i8"),  # place in the queue: priority, then order of arrival
                 ("probability", "f8"),  # that the next draft token to be granted would be accepted
-                (
-                    "granted",
-                    "i4",
-                ),  # draft tokens that the batch's budget verifies; 1 within a block of shared steps
+                # draft tokens that the batch's budget verifies; 1 within a block of shared steps
+                ("granted", "i4"),
                 ("slot", "i4"),  # numbered slot that it holds, where there are such
             ],
             align=True,
@@ -346,9 +340,8 @@ class SchedulerLimits(NamedTuple):
     lag: int  # 1: the last emitted token's cache entry comes one step later; 0 for block decoders
     lookahead: int  # most slots that a step writes beyond what it keeps
     sequences: int  # of every request whose cache is held; 0: none is
-    canvas: (
-        int  # tokens by which the text of a request grows, as far as that is certain; 0: it is not
-    )
+    # tokens by which the text of a request grows, as far as that is certain; 0: it is not
+    canvas: int
     most_rows: int  # of an iteration, as far as they are counted
 
 
@@ -430,7 +423,17 @@ def new_limits(
     sequences: int = 1,
     canvas: int = 0,
 ) -> SchedulerLimits:
-    """Options in numbers; `users`: the closed loop is kept by the replica itself."""
+    """Options in numbers.
+
+    Args:
+        workload: the requests.
+        options: of the scheduler.
+        lag: as in `SchedulerLimits`.
+        lookahead: the same.
+        users: whether the replica itself keeps the closed loop.
+        sequences: as in `SchedulerLimits`.
+        canvas: the same.
+    """
 
     def or_never(limit: float | None) -> float:
         return np.inf if limit is None else float(limit)

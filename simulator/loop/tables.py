@@ -27,9 +27,8 @@ class Tables(NamedTuple):
     row_s: Real  # by rows of the pass
     head_s: Real  # by sampled rows
     attention_s: NDArray[np.float64]
-    together_s: NDArray[
-        np.float64
-    ]  # [i, j], what rows of the same request save, per decode row of the pass
+    # [i, j], what rows of the same request save, per decode row of the pass
+    together_s: NDArray[np.float64]
     query_axis: Real
     query_below: Small  # index of the axis value at or below a whole number of query tokens
     request_axis: Real

@@ -100,34 +100,35 @@ def steady_window(
     arrivals = np.sort(result.arrival_s)
     begin = float(arrivals[int(WARM_UP_RATIO * (arrivals.size - 1))])
     end = float(arrivals[-1])
-    good, kept = result.finished, result.within(ttft_s=slo_ttft_s, tpot_s=slo_tpot_s)
-    inside = good & (result.last_token_s >= begin) & (result.last_token_s <= end)
-    tokens = float(result.output_tokens[inside].sum())
-    inside = inside & kept
-    came = (result.arrival_s >= begin) & (result.arrival_s <= end)
-    ended_s = np.where(
-        good, result.last_token_s, result.arrival_s
-    )  # the rejected and failed are in no one's way
+    finished, within_limits = result.finished, result.within(ttft_s=slo_ttft_s, tpot_s=slo_tpot_s)
+    ends_inside = finished & (result.last_token_s >= begin) & (result.last_token_s <= end)
+    tokens = float(result.output_tokens[ends_inside].sum())
+    arrives_inside = (result.arrival_s >= begin) & (result.arrival_s <= end)
+    # the rejected and failed are in no one's way
+    ended_s = np.where(finished, result.last_token_s, result.arrival_s)
     batches = np.array_split(
-        np.flatnonzero(came)[np.argsort(result.arrival_s[came], kind="stable")], BATCHES
+        np.flatnonzero(arrives_inside)[np.argsort(result.arrival_s[arrives_inside], kind="stable")],
+        BATCHES,
     )
-    batches = batches if came.sum() >= 2 * BATCHES else []
-    shares = np.array([kept[batch].mean() for batch in batches])
-    before = 1.0 + np.searchsorted(arrivals, result.arrival_s, side="left")
-    there = before - np.searchsorted(np.sort(ended_s), result.arrival_s, side="right")
-    stay_s = float(np.mean(ended_s[came] - result.arrival_s[came]))
-    flying = [int(((result.arrival_s <= at) & (ended_s > at)).sum()) for at in (begin, end)]
+    batches = batches if arrives_inside.sum() >= 2 * BATCHES else []
+    shares = np.array([within_limits[batch].mean() for batch in batches])
+    arrived_by_then = 1.0 + np.searchsorted(arrivals, result.arrival_s, side="left")
+    in_flight = arrived_by_then - np.searchsorted(np.sort(ended_s), result.arrival_s, side="right")
+    stay_s = float(np.mean(ended_s[arrives_inside] - result.arrival_s[arrives_inside]))
+    in_flight_at = [int(((result.arrival_s <= at) & (ended_s > at)).sum()) for at in (begin, end)]
     return SteadyWindow(
         begin_s=begin,
         end_s=end,
-        arrived=int(came.sum()),
-        goodput_per_s=float(inside.sum()) / (end - begin) if end > begin else None,
+        arrived=int(arrives_inside.sum()),
+        goodput_per_s=float((ends_inside & within_limits).sum()) / (end - begin)
+        if end > begin
+        else None,
         tokens_per_s=tokens / (end - begin) if end > begin else None,
-        ttft_s=distribution(result.ttft_s[came & good]),
-        tpot_s=distribution(result.tpot_s[came & good]),
-        in_flight=(flying[0], flying[1]),
-        good_ratio=float(kept[came].mean()),
+        ttft_s=distribution(result.ttft_s[arrives_inside & finished]),
+        tpot_s=distribution(result.tpot_s[arrives_inside & finished]),
+        in_flight=(in_flight_at[0], in_flight_at[1]),
+        good_ratio=float(within_limits[arrives_inside].mean()),
         good_half_width=float(_T_80 * shares.std(ddof=1) / np.sqrt(BATCHES)) if batches else 1.0,
-        in_flight_by_batch=tuple(float(there[batch].mean()) for batch in batches),
+        in_flight_by_batch=tuple(float(in_flight[batch].mean()) for batch in batches),
         stays=(end - begin) / BATCHES / stay_s if stay_s > 0.0 else float("inf"),
     )

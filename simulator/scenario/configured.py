@@ -53,16 +53,16 @@ def limits_of(chosen: DecodingConfiguration, written: ScenarioFile) -> dict[str,
 
 def _deployment(names: DeploymentNames) -> dict[str, Any]:
     values = asdict(names)
-    known = DeploymentSection.model_fields
+    simulated = DeploymentSection.model_fields
     for field in fields(DeploymentNames):
-        if field.name not in known and values[field.name] != field.default:
+        if field.name not in simulated and values[field.name] != field.default:
             raise InputError(
                 "is not simulated", key=f"deployment.{field.name}", value=values[field.name]
             )
     return {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in values.items()
-        if name in known
+        if name in simulated
     }
 
 

@@ -83,9 +83,9 @@ def scheduler_of(
         options["kv_blocks"] = max(written.deployment.cache_tokens // options["block_tokens"], 1)
     elif "kv_blocks" not in options:
         assert setting is not None
-        held = setting if apart is None else _attention_side(setting)
+        attention = setting if apart is None else _attention_side(setting)
         groups = 1 if apart is None else apart.attention_groups
-        blocks = groups * kv_blocks(held, copies.plan, options["block_tokens"], mean_tokens)
+        blocks = groups * kv_blocks(attention, copies.plan, options["block_tokens"], mean_tokens)
         options["kv_blocks"] = int(blocks * copies.blocks_ratio)
     if options["preemption"] == "swap" and "swap_block_s" not in options:
         options["swap_block_s"] = swap_block_s(setting, options["block_tokens"])
@@ -209,14 +209,14 @@ def swap_block_s(setting: Setting | None, block_tokens: int) -> float:
     if setting is None:
         raise InputError("must be given beside a measured profile", key="scheduler.swap_block_s")
     d = setting.deployment
-    held = kv_bytes(
+    block_bytes = kv_bytes(
         d.architecture,
         d.precision,
         batch=1,
         context=block_tokens,
         tensor_parallel=d.tensor_parallel,
     )
-    return float(held) / host_rate(d.device)
+    return float(block_bytes) / host_rate(d.device)
 
 
 def kv_blocks(setting: Setting, plan: ParallelPlan | None, block_tokens: int, context: int) -> int:

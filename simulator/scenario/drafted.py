@@ -1,7 +1,7 @@
 """What does a simulated step draft: as a scenario says, else as the method's own entry does?
 
 A chain, a static tree, or limits of a tree that every step picks anew, and when drafts end before
-that. Leaves out how drafts are verified and share steps (`simulator.scenario.build`).
+that. Leaves out how drafts are verified and share steps (`simulator.scenario.speculated`).
 """
 
 from __future__ import annotations
@@ -93,10 +93,8 @@ def _named(
             rule = f"{method.slug} has no prompt tokens"
             raise InputError(rule, key="speculation.shape", value=str(shape))
         return _prompted(shape.nodes, method, trace)
-    from costmodel.optimizers.candidates.tree_candidates import (
-        TREE_DEPTH,
-        built_trees,
-    )  # plain scenarios need no optimiser
+    # plain scenarios need no optimiser
+    from costmodel.optimizers.candidates.tree_candidates import TREE_DEPTH, built_trees
 
     trace.require(2, "building trees")
     levels = TREE_DEPTH if trace.depth is None else min(TREE_DEPTH, trace.depth)
@@ -109,12 +107,11 @@ def _named(
 
 
 def _prompted(size: int, method: Method, trace: AcceptanceTrace) -> tuple[StateTrees, str]:
-    """The best trees with prompt tokens of the asked or the entry's own size, for the ranks of the
+    """The best trees with prompt tokens of the stated or the entry's own size, for the ranks of the
     recording.
     """
-    from costmodel.optimizers.candidates.state_candidates import (
-        recorded_trees,
-    )  # plain scenarios need no optimiser
+    # plain scenarios need no optimiser
+    from costmodel.optimizers.candidates.state_candidates import recorded_trees
 
     best = recorded_trees(trace, method, size)
     words = ", ".join(
@@ -131,15 +128,16 @@ def _prompted(size: int, method: Method, trace: AcceptanceTrace) -> tuple[StateT
 
 def _within(shape: Shape, method: Method, trace: AcceptanceTrace) -> tuple[Shape, str]:
     """The tree of an entry, no larger than the trees that a recording holds."""
-    held = trace.expansions
-    if held is None:
+    recorded = trace.expansions
+    if recorded is None:
         rule = (
             f"{method.slug} picks a tree in every step, which needs a recording with the drafter's"
             " trees (`rooftree record --expansions`); state a shape, draft_tokens or tree otherwise"
         )
         raise InputError(rule, file=trace.file, key="speculation.shape")
     limits = {
-        name: min(getattr(shape, name), getattr(held, name)) for name in ("nodes", "depth", "width")
+        name: min(getattr(shape, name), getattr(recorded, name))
+        for name in ("nodes", "depth", "width")
     }
     limited = replace(shape, **limits)
     cut = [

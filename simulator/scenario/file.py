@@ -350,7 +350,8 @@ def read_scenario_sections(path: str | Path) -> dict[str, Any]:
     folder.
 
     Raises:
-        InputError: absent, too large, no YAML, or no mapping of sections that there are.
+        InputError: absent, too large, no YAML, or no mapping.
+        UnknownNameError: a section that no scenario has.
     """
     import yaml
 
@@ -364,10 +365,10 @@ def read_scenario_sections(path: str | Path) -> dict[str, Any]:
             file=path,
             value=type(content).__name__,
         )
-    known = [field.alias or name for name, field in ScenarioFile.model_fields.items()]
+    section_names = [field.alias or name for name, field in ScenarioFile.model_fields.items()]
     for name in map(str, content):
-        if name not in known and name not in ScenarioFile.model_fields:
-            raise UnknownNameError("section", name, known, file=path, key=name)
+        if name not in section_names and name not in ScenarioFile.model_fields:
+            raise UnknownNameError("section", name, section_names, file=path, key=name)
     sections = {
         str(key): dict(value) if isinstance(value, dict) else value
         for key, value in content.items()

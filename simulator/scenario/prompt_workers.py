@@ -75,9 +75,8 @@ def disaggregation_of(
     if written.feed_forward is not None:
         from simulator.timing.cost_timer import CostModelTimer
 
-        stated["prefill_timer"] = CostModelTimer(
-            setting
-        )  # replicas for prompts hold the whole model
+        # replicas for prompts hold the whole model
+        stated["prefill_timer"] = CostModelTimer(setting)
     return Disaggregation(**stated)
 
 

@@ -122,15 +122,15 @@ def assignments(
         {'speculation.draft_bytes': 350000000.0}
     """
     values: dict[str, Any] = {}
-    known = tuple(known_keys(scenario))
+    keys = tuple(known_keys(scenario))
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals:
             raise InputError("must be section.key=value", key="set", value=text)
         if key.startswith("device."):
             values[_OVERRIDES] = [*values.get(_OVERRIDES, ()), text]
-        elif key not in known:
-            raise UnknownNameError("key of a scenario", key, known, key="set")
+        elif key not in keys:
+            raise UnknownNameError("key of a scenario", key, keys, key="set")
         else:
             values[key] = _amount(key, _value(value, text))
     return values
@@ -184,9 +184,8 @@ def with_values(sections: Mapping[str, Any], values: Mapping[str, Any]) -> dict[
 
 
 def _field(name: str) -> str:
-    return (
-        "schema_version" if name == "schema" else name
-    )  # the one key that Python cannot call by its name
+    # the one key that Python cannot call by its name
+    return "schema_version" if name == "schema" else name
 
 
 def _meanings(holder: Mapping[str, Any]) -> dict[str, str]:

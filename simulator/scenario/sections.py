@@ -212,10 +212,10 @@ class SpeculationSection(Section):
     def _goes_together(self) -> SpeculationSection:
         if sum(value is not None for value in (self.draft_tokens, self.tree, self.shape)) > 1:
             raise ValueError("exactly one of shape, draft_tokens and tree is needed")
-        known = sum(
+        sources = sum(
             value is not None for value in (self.trace, self.acceptance, self.tokens_per_step)
         )
-        if known > 1 or (known == 0 and self.drafts):
+        if sources > 1 or (sources == 0 and self.drafts):
             raise ValueError(
                 "exactly one of trace, acceptance and tokens_per_step is needed where anything is"
                 " drafted"

@@ -146,9 +146,9 @@ class CostModelTimer:
         """At least this size, and as much as the tables at hand, so that single questions seldom
         rebuild them.
         """
-        had = self._cached[0] if self._cached is not None else TableSize(2048, 256, 8192, 9)
+        latest = self._cached[0] if self._cached is not None else TableSize(2048, 256, 8192, 9)
         rows, requests, context, query_tokens = (
-            max(a, b) for a, b in zip(size[:4], had[:4], strict=True)
+            max(a, b) for a, b in zip(size[:4], latest[:4], strict=True)
         )
         return TableSize(rows, requests, context, query_tokens)
 
@@ -254,9 +254,8 @@ class CostModelTimer:
     def _tabulate(self, size: TableSize) -> Tables:
         setting, one, none = self.setting, np.ones(()), np.zeros(())
         rows = self._timed_rows(size)
-        prompts_alone = (
-            self._whole.fidelity == "measured"
-        )  # which tells apart the rows of a prompt and of decodes
+        # measurements tell apart the rows of a prompt and of decodes
+        prompts_alone = self._whole.fidelity == "measured"
         batch, new = (one, rows) if prompts_alone else (rows, one)
         passes_s = self._parts(batch, new, none, "none", prompts_alone)[2]
         row_s = _sloped(np.concatenate([[0.0], at_every_row(rows, passes_s)]))
@@ -269,20 +268,17 @@ class CostModelTimer:
         prompt_step = _SHORT_PROMPT_STEP if prompts_alone else _PROMPT_STEP
         prompts = np.arange(0.0, size.context_tokens + 2.0 * _PROMPT_STEP, prompt_step)
         encodes = setting.target.encoder is not None
-        begins: Logits = (
-            "last" if encodes else "none"
-        )  # a decoder's first token attends to the whole text
+        # a decoder's first token attends to the whole text that its encoder read
+        begins: Logits = "last" if encodes else "none"
         prompt = self._parts(one, np.maximum(prompts, 1.0), none, begins, True)[0]
         reread = self._parts(one, one, prompts, "none", True)[0]
         plain, own = setting.plain_overhead, setting.overhead
         host_s = sum(stage.draft.host_s for stage in setting.drafter.stages)
-        drafting = float(
-            setting.drafter.method.drafts
-        )  # passes over open blocks have several tokens and draft none
+        # passes over open blocks have several tokens and draft none
+        drafting = float(setting.drafter.method.drafts)
         speculative_s = float(own.step_s + drafting * own.draft_s + host_s - plain.step_s)
-        if self._speculates(
-            np.ones(1)
-        ).all():  # then a step with one token each has this on top as well
+        # where every step speculates, one with a token per request has this on top as well
+        if self._speculates(np.ones(1)).all():
             attention, speculative_s = attention + speculative_s, 0.0
         return Tables(
             row_s=row_s,

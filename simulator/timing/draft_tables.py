@@ -29,7 +29,20 @@ def draft_grid(
     tree: Tree | None,
     levels: tuple[float, ...] = (),
 ) -> NDArray[np.float64]:
-    """Seconds of the draft passes of steps with K = `queries` - 1 draft tokens."""
+    """Seconds of the draft passes of steps with K = `queries` - 1 draft tokens.
+
+    Args:
+        setting: target, drafter and device.
+        queries: 1 + K, [n].
+        requests: that draft together, [b].
+        context: cached tokens of one of them, [c].
+        tree: the tree that is drafted; None: chains.
+        levels: mean tokens that a request reads in each pass of a tree that every step picks anew;
+            K then counts passes. Empty: no such tree.
+
+    Returns:
+        float64[n, b, c], seconds.
+    """
     shape = (queries.size, requests.size, context.size)
     b, c = requests[None, :, None], context[None, None, :]
     d: Deployment = setting.deployment
@@ -74,7 +87,15 @@ def _dynamic_draft_s(setting: Setting, rows: Real, batch: Real, context: Real) -
 
 
 def draft_rows(setting: Setting, rows: Real) -> Real:
-    """Seconds in which a drafter with a cache of its own reads 0, 1, ... prompt tokens."""
+    """Seconds in which a drafter with a cache of its own reads prompt tokens.
+
+    Args:
+        setting: target, drafter and device.
+        rows: tokens 1, 2, ..., [rows].
+
+    Returns:
+        float64[1 + rows], from 0 tokens on; [2] zeros for a drafter without a cache.
+    """
     if not setting.drafter.kv_values_per_token:
         return np.zeros(2)
     cost = prompt_draft_s(setting.deployment, setting.drafter, batch=1.0, prompt_tokens=rows)

@@ -93,7 +93,11 @@ class Keys:
         )
 
     def whole(self, key: str, default: int) -> int:
-        """A whole number from 1 on."""
+        """A whole number in 1..`MOST_SIZE`.
+
+        Raises:
+            InputError: another value.
+        """
         value = self._or(key, default)
         if type(value) is not int or not 1 <= value <= MOST_SIZE:
             rule = f"must be a whole number in 1..{MOST_SIZE}"
@@ -101,7 +105,11 @@ class Keys:
         return value
 
     def number(self, key: str, default: float) -> float:
-        """A finite number >= 0."""
+        """A finite number >= 0.
+
+        Raises:
+            InputError: another value.
+        """
         value = self._or(key, default)
         if type(value) not in (int, float) or not 0.0 <= value < float("inf"):
             raise InputError(
@@ -110,7 +118,11 @@ class Keys:
         return float(value)
 
     def truth(self, key: str, default: bool) -> bool:
-        """True or false."""
+        """True or false.
+
+        Raises:
+            InputError: another value.
+        """
         value = self._or(key, default)
         if not isinstance(value, bool):
             raise InputError(
@@ -119,7 +131,11 @@ class Keys:
         return value
 
     def text(self, key: str, default: str) -> str:
-        """Text."""
+        """Text.
+
+        Raises:
+            InputError: another value.
+        """
         value = self._or(key, default)
         if not isinstance(value, str):
             raise InputError("must be text", file=self.file, key=self.named(key), value=value)

@@ -26,11 +26,7 @@ from costmodel.passes.precision import Precision
 from simulator.timing.sampled_rows import at_every_row, sampled_rows
 
 _PRODUCTS = ("gemm", "moe", "elementwise")  # and the quantisation of their inputs
-_ATTENTION = (
-    "attention",
-    "mla",
-    "state",
-)  # what depends on requests and contexts, not on rows alone
+_ATTENTION = ("attention", "mla", "state")  # depends on requests and contexts, not on rows alone
 _EXCHANGED = ("exchange",)  # tokens go to their experts in the format in which these compute
 _HEAD = ("head", "sampler")
 _SIXTEEN_BITS = 2.0
@@ -80,8 +76,8 @@ class EnginePasses:
         cuts: bool = False,
     ) -> None:
         self.plan = plan
-        held = _sustained(deployment, engine.kernels.sustained_ratio)
-        reduced = engine.running(held)
+        sustained = _sustained(deployment, engine.kernels.sustained_ratio)
+        reduced = engine.running(sustained)
         self.others = self.products = _between_products(reduced)
         if self.others is not reduced:
             alone = replace(reduced, quantised_inputs=reduced.quantised_inputs | _ALONE)

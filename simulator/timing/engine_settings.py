@@ -261,10 +261,10 @@ def read_engine(path: str | Path) -> EngineSettings:
 
 def _precision(keys: Keys) -> Precision:
     weights, kv = keys.text("dtype", "auto"), keys.text("kv_cache_dtype", "auto")
-    for key, value, known in (("dtype", weights, _DTYPES), ("kv_cache_dtype", kv, _KV_DTYPES)):
-        if value not in known:
+    for key, value, formats in (("dtype", weights, _DTYPES), ("kv_cache_dtype", kv, _KV_DTYPES)):
+        if value not in formats:
             raise InputError(
-                f"must be one of {', '.join(sorted(known))}", file=keys.file, key=key, value=value
+                f"must be one of {', '.join(sorted(formats))}", file=keys.file, key=key, value=value
             )
     dtype = _DTYPES[weights]
     return Precision(weights=dtype, activations=dtype, kv=_KV_DTYPES[kv] or dtype)

@@ -147,9 +147,8 @@ def read_experts(prefix: str | Path, engine: EngineSettings) -> MeasuredExperts 
         return None
     if not routed:
         raise InputError(f"{engine.model} has no experts", file=file, key="tokens")
-    rows = read_rows(
-        prefix, "moe", ("tokens", "activated_experts"), 1
-    )  # on one device, whatever the others share
+    # on one device, whatever the others share
+    rows = read_rows(prefix, "moe", ("tokens", "activated_experts"), 1)
     tokens = np.unique(rows["tokens"]).astype(np.float64)
     if tokens.size < 2:
         raise InputError(

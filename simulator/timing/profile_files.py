@@ -55,8 +55,10 @@ def read_rows(
     if "tp" in table.column_names:
         devices = numbers(table, "tp", file)
         if not np.any(devices == shared):
-            known = ", ".join(map(str, np.unique(devices).tolist()))
-            raise InputError(f"is measured on {known} devices", file=file, key="tp", value=shared)
+            measured = ", ".join(map(str, np.unique(devices).tolist()))
+            raise InputError(
+                f"is measured on {measured} devices", file=file, key="tp", value=shared
+            )
         rows = {key: values[devices == shared] for key, values in rows.items()}
     for key, values in rows.items():
         if values.dtype.kind not in "iuf":

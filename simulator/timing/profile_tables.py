@@ -213,8 +213,10 @@ def _mixed(rows: Rows, prefix: str | Path) -> tuple[Floats, Floats, Floats, Floa
     table, requests = table[:, :, used], requests[used]
     for index in range(requests.size):
         plane = table[:, :, index]
-        known = np.isfinite(plane).sum(axis=-1)
-        course = _along(context, plane[np.unravel_index(int(known.argmax()), known.shape)][None])[0]
+        # the fullest row gives the course over contexts; the others fill their gaps around it
+        measured = np.isfinite(plane).sum(axis=-1)
+        fullest = np.unravel_index(int(measured.argmax()), measured.shape)
+        course = _along(context, plane[fullest][None])[0]
         plane = _along(context, plane - course)
         plane = np.moveaxis(_along(cached, np.moveaxis(plane, 1, -1)), -1, 1)
         plane = np.moveaxis(_along(chunk, np.moveaxis(plane, 0, -1)), -1, 0)
@@ -223,14 +225,14 @@ def _mixed(rows: Rows, prefix: str | Path) -> tuple[Floats, Floats, Floats, Floa
 
 
 def _along(axis: Floats, values: Floats) -> Floats:
-    """Fill what is not known between what is, along the last axis; rows of which nothing is known
-    stay so.
+    """Fill gaps (nan) by interpolation along the last axis, beyond the ends by the nearest value;
+    rows of gaps alone stay so.
     """
     filled = values.copy()
     for place in np.ndindex(*values.shape[:-1]):
-        known = np.isfinite(values[place])
-        if known.any() and not known.all():
-            filled[place] = np.interp(axis, axis[known], values[place][known])
+        measured = np.isfinite(values[place])
+        if measured.any() and not measured.all():
+            filled[place] = np.interp(axis, axis[measured], values[place][measured])
     return filled
 
 

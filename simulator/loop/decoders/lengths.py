@@ -43,18 +43,15 @@ from simulator.loop.state import (
 from simulator.loop.tables import Tables, between, draft_seconds, target_seconds
 
 _BY_BATCH = ALWAYS, EMA, VERIFIED  # rules that set no length of the batch by what they have seen
-PROBE_EVERY = (
-    64  # iterations after which the goodput controller drafts although it seems not to pay
-)
+# iterations after which the goodput controller drafts although it seems not to pay
+PROBE_EVERY = 64
 # columns of a tier: the batch that it begins at, its thresholds and pace, and its draft lengths
 FIRST, DOWN, UP, PACE, WARM_UP, COUNT, LENGTHS = range(7)
 AVERAGE, SEEN, AT = range(3)  # columns of what is remembered of a tier
-BINS, LEFT, ARM, BLOCK_STEPS, DONE, TRIES = range(
-    6
-)  # and of a bandit's batch size; the losses stand behind the tries
-SHARE, KNOWN, NOW = range(
-    3
-)  # rows of what is remembered of drafts that were accepted up to a token
+# and of a bandit's batch size; the losses stand behind the tries
+BINS, LEFT, ARM, BLOCK_STEPS, DONE, TRIES = range(6)
+# rows of what is remembered of drafts that were accepted up to a token
+SHARE, KNOWN, NOW = range(3)
 
 
 def new_memory(d: Drafts, limits: SchedulerLimits) -> Real | None:

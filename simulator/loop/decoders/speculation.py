@@ -59,9 +59,8 @@ _RAGGED = {"split": SPLIT, "pad": PAD, "regroup": REGROUP}
 _NONE = np.zeros(0, dtype=np.int32)
 _EVERYBODY = 1 << 24
 _CACHED = 8  # recordings, each under one draft length
-_DRAWN_PLACES = (
-    100_000  # of a recording and its copies: the draws of a walk then hardly move its mean
-)
+# of a recording and its copies: the draws of a walk then hardly move its mean
+_DRAWN_PLACES = 100_000
 Steps = tuple[Small, Small, Small, Byte, Byte]
 Rows = tuple[tuple[int, int, int], ...]
 _PLAIN = Drafts(
@@ -133,9 +132,10 @@ def build_drafts(scenario: Scenario, generator: np.random.Generator) -> Drafts:
     if isinstance(options.topology, TreePolicy):
         passes = _started(options.trace, _picked(options.trace, options.topology).passes)
     elif decoder == CHAIN and options.stop.rule == "probability" and batch.slots == "alike":
+        # the pass that found the drafter unsure counts too
         passes = np.resize(
             _started(options.trace, (_lengths(options) + 1).astype(np.int16)), emits.size
-        )  # the one that found it unsure
+        )
     drafts = _PLAIN._replace(
         decoder=decoder,
         controller=_CONTROLLERS.get(options.stop.rule, ALWAYS),
@@ -261,14 +261,16 @@ def _read_steps(options: SpeculationOptions, generator: np.random.Generator) -> 
         and trace.match_rate is not None
         and not isinstance(topology, TreePolicy)
     ):
+        # a step that emits several tokens had a proposal; others have one as often as makes up the
+        # recorded rate
         certain = emits > 1
         replay = (
             replay_tree(trace, topology)
             if isinstance(topology, Tree)
             else replay_chain(trace, topology)
         )
-        known = float(replay.proposed_steps.sum() / replay.steps.sum())
-        share = max(trace.match_rate - known, 0.0) / (1.0 - known) if known < 1.0 else 0.0
+        proposed = float(replay.proposed_steps.sum() / replay.steps.sum())
+        share = max(trace.match_rate - proposed, 0.0) / (1.0 - proposed) if proposed < 1.0 else 0.0
         proposes[~certain & (generator.random(trace.positions) >= share)] = 0
     branches_at, foreseen = _branches(options.batch, trace, emits)
     foreseen &= proposes > 0
@@ -366,7 +368,7 @@ def _by_state(trace: AcceptanceTrace, trees: StateTrees, by_batch: Small) -> Dra
     """Trees that depend on the step before: every state has a place for every position, the last
     state's first.
     """
-    emitted, following = (each[::-1] for each in state_steps(trace, trees))
+    emitted, following = (by_state[::-1] for by_state in state_steps(trace, trees))
     index = np.arange(trace.positions) - np.repeat(trace.offsets[:-1], trace.output_tokens)
     starts = index >= trace.first_step_position
     if not starts.any():
@@ -376,9 +378,8 @@ def _by_state(trace: AcceptanceTrace, trees: StateTrees, by_batch: Small) -> Dra
     left = (np.repeat(trace.output_tokens, trace.output_tokens) - index)[starts]
     emits, count = emitted[:, starts], left.size
     ahead = (np.arange(count) + emits) % count
-    state = np.where(
-        emits == left, 0, trees.levels - following[:, starts]
-    )  # the next text begins in the last one
+    # the next text begins in the last state, which stands first
+    state = np.where(emits == left, 0, trees.levels - following[:, starts])
     drafts = _PLAIN._replace(
         decoder=TREE,
         most=max(trees.sizes),

@@ -1,0 +1,185 @@
+"""Which recording do requests walk along where a scenario drafts, and how do steps verify it?
+
+The method's name and the source of its acceptance become records here, once; the scheduler's
+options of speculation are made of these. Leaves out what a step drafts
+(`simulator.scenario.drafted`) and masked blocks (`simulator.scenario.refined`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from costmodel.answers.estimate import Setting
+from costmodel.answers.settings import method_of
+from costmodel.laws.acceptance import MATCHING, drawn_ranks, drawn_recording, law_for
+from costmodel.laws.claims import step_rates
+from costmodel.laws.controllers import EMA_WEIGHT
+from costmodel.method import Batch, Method
+from costmodel.method_library import load_method
+from hardware_profiles.errors import InputError
+from simulator.loop.options import SpeculationOptions
+from simulator.scenario.drafted import drafted
+from simulator.scenario.file import ScenarioFile
+from simulator.scenario.sections import SpeculationSection
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.tree import Tree
+from traces.library import trace_file
+
+if TYPE_CHECKING:
+    from costmodel.optimizers.drafters.sources import Source
+
+_UNNAMED = "speculative-decoding"
+"""The method of a trace, or of stated acceptance, that names none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Speculated:
+    """How a scenario drafts, with its names resolved.
+
+    Args:
+        section: as written.
+        method: that drafts and verifies.
+        source: of its acceptance.
+        trace: the recording that requests walk along, as it stands or drawn from numbers.
+        notes: what a drawn recording rests on; empty for a recording as it stands.
+    """
+
+    section: SpeculationSection
+    method: Method
+    source: Source
+    trace: AcceptanceTrace
+    notes: tuple[str, ...]
+
+    def options(self, setting: Setting) -> tuple[SpeculationOptions, tuple[str, ...]]:
+        """What the scheduler needs to know, and what has to be said about it.
+
+        Args:
+            setting: target, drafter and device, which time draft passes.
+
+        Raises:
+            InputError: a method that verifies no drafts by token, or drafts that the recording does
+                not hold.
+        """
+        from simulator.timing.cost_timer import CostModelDraft
+
+        section, method = self.section, self.method
+        if method.has_own_pace:
+            rule = (
+                "verifies no drafts by token; masked blocks need a confidence trace, or are stated"
+                " as `blocks`; `rooftree predict` answers for the others"
+            )
+            raise InputError(rule, key="speculation.method", value=method.slug)
+        topology, stop, note = drafted(section, method, self.trace)
+        law = MATCHING
+        if self.source.positions is not None and isinstance(topology, int | Tree):
+            law = law_for(self.trace, method.verify.rule, (topology,), at=method.verify.at)
+        options = SpeculationOptions(
+            topology=topology,
+            trace=self.trace,
+            law=law,
+            draft=CostModelDraft(setting),
+            schedule=section.schedule,
+            stop=stop,
+            ema_weight=stop.at if stop.rule in ("ema", "goodput") and stop.at else EMA_WEIGHT,
+            batch=_batch(section, method, self.trace),
+            group_requests=section.group_requests,
+        )
+        notes = [text for text in (note, law.remark) if text]
+        if self.source.asked_on(setting.target.name).borrowed:
+            notes.append("acceptance borrowed: the trace was recorded on another model")
+        return options, tuple(notes)
+
+
+def speculated(written: ScenarioFile) -> Speculated | None:
+    """How a scenario drafts; None for plain decoding.
+
+    Args:
+        written: the scenario, which names no confidence trace.
+
+    Raises:
+        InputError: a method or a trace that does not exist, or numbers that no recording can be
+            drawn from.
+    """
+    section = written.speculation
+    if section is None or not section.drafts:
+        return None
+    source = _source(section)
+    method = load_method(source.method)
+    if source.positions is not None:
+        trace, notes = source.positions, tuple[str, ...]()
+    else:
+        trace, notes = _drawn(section, method, source)
+    return Speculated(section=section, method=method, source=source, trace=trace, notes=notes)
+
+
+def _source(section: SpeculationSection) -> Source:
+    """Where acceptance is known from: a trace, rates by position, or tokens per step."""
+    # what optimises is not needed to simulate, and would double the time until a plain scenario
+    # starts
+    from costmodel.optimizers.drafters.sources import length_source, rates_source, trace_source
+
+    slug = method_of(section.method) if section.method else ""
+    if section.trace is not None:
+        return trace_source(
+            trace_file(section.trace),
+            slug,
+            section.match_rate,
+            lengths=[section.longest_draft],
+            otherwise=_UNNAMED,
+            override=bool(slug),
+        )
+    slug = slug or _UNNAMED
+    if section.acceptance is not None:
+        return rates_source(
+            slug,
+            section.acceptance,
+            match_rate=section.match_rate,
+            known_tokens=section.known_tokens,
+        )
+    assert section.tokens_per_step is not None
+    return length_source(
+        slug, section.tokens_per_step, [section.longest_draft], match_rate=section.match_rate
+    )
+
+
+def _drawn(
+    section: SpeculationSection, method: Method, source: Source
+) -> tuple[AcceptanceTrace, tuple[str, ...]]:
+    """A recording drawn from numbers, with what it rests on."""
+    own = method.shape
+    longest = section.longest_draft or (own.nodes if own.kind in ("chain", "window") else 0)
+    if source.rates is None or not (longest or own.kind == "state_trees"):
+        rule = "stated acceptance is simulated for chains; say how many draft tokens"
+        raise InputError(rule, key="speculation.draft_tokens", value=section.draft_tokens)
+    if own.kind == "state_trees":
+        from costmodel.optimizers.candidates.state_candidates import known_vectors
+
+        vectors, assumed = known_vectors(source, own.depth)
+        note = (
+            f"acceptance {source.reference}: ranks are drawn, no step depends on another; {assumed}"
+        )
+        return drawn_ranks(vectors, generator=np.random.default_rng(0)), (note,)
+    note = (
+        f"acceptance {source.reference}: a recording is drawn, in which no step depends on another"
+    )
+    remark = source.rates.remark_at(longest)
+    rates = step_rates(method, source.rates, longest)
+    trace = drawn_recording(rates, longest, generator=np.random.default_rng(0))
+    return trace, (note, remark) if remark else (note,)
+
+
+def _batch(section: SpeculationSection, method: Method, trace: AcceptanceTrace) -> Batch:
+    """How requests share steps: as the named policy or the method's entry says, but for what is
+    written.
+    """
+    named = load_method(section.overlap) if section.overlap is not None else method
+    batch = replace(named.batch, **section.changed_overlap())
+    if section.ragged is not None:
+        batch = replace(batch, ragged=section.ragged)
+    if trace.level < 3:
+        # how sure the drafter was is not recorded: every draft branches
+        batch = replace(batch, branch_at=1.0)
+    return batch
