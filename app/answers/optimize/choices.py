@@ -183,9 +183,9 @@ def cell(
         around: what stands beside the winner; None leaves it out.
     """
     trace = answer.source(here.winner).positions
-    given = (here.winner, answer.optimum, answer.contenders)
-    tie = tied(*given)
-    length = recorded(*given, trace.positions) if trace is not None else None
+    compared = (here.winner, answer.optimum, answer.contenders)
+    tie = tied(*compared)
+    length = recorded(*compared, trace.positions) if trace is not None else None
     where = answer.question.deployment
     beside = () if around is None else around.neighbours
     return CellRow(

@@ -84,11 +84,11 @@ class Answer:
         body = self.to_json()
         if part is None:
             return [dict(row) for row in jsonable(self._answered.own_rows)]
-        found = body.get(part) or []
-        if part not in body or not all(isinstance(row, Mapping) for row in found):
+        rows = body.get(part) or []
+        if part not in body or not all(isinstance(row, Mapping) for row in rows):
             lists = [key for key, value in body.items() if isinstance(value, list)]
             raise InputError(f"must be one of {', '.join(lists)}", key="part", value=part)
-        return found
+        return rows
 
     def plot(self, kind: str | None = None, **choice: Any) -> plotly.graph_objects.Figure:
         """A figure of the answer.

@@ -348,7 +348,15 @@ def _acceptance_traces(
 
 
 def line_of(name: str, place: int, x: Sequence[Any], y: Sequence[Any], hover: list[str]) -> Figure:
-    """A line with markers in the colour and dashes of its place among others."""
+    """A line with markers in the colour and dashes of its place among others.
+
+    Args:
+        name: in the legend; it is escaped here.
+        place: among the lines of the figure, from 0.
+        x: of the markers.
+        y: of the markers.
+        hover: text of every marker, escaped already.
+    """
     color = PALETTE[place % len(PALETTE)]
     return {
         "type": "scatter",

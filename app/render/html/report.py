@@ -193,16 +193,16 @@ def _badges(answer: Rankings) -> Iterable[str]:
 
 
 def _charts(answer: Rankings, figures: Figures) -> Iterable[str]:
-    asked = answer.contexts
-    if len(asked) > 1:
+    contexts = answer.contexts
+    if len(contexts) > 1:
         buttons = "".join(
             '<label><input type="radio" name="context"'
             f' value="{n}"{" checked" if n == 0 else ""}>{c:,}</label>'
-            for n, c in enumerate(asked)
+            for n, c in enumerate(contexts)
         )
         yield f"<fieldset><legend>context, cached tokens per request</legend>{buttons}</fieldset>"
     cards: list[str] = []
-    for n, context in enumerate(asked):
+    for n, context in enumerate(contexts):
         kind = f'data-context="{n}"{" hidden" if n else ""}'
         cards += [
             _card(
@@ -374,7 +374,7 @@ def _schedules(answer: Rankings) -> str:
 
 
 def _origin(answer: Rankings) -> str:
-    found = []
+    lines = []
     for d in answer.drafters:
         sampling = ", ".join(f"{key} {value}" for key, value in (d.sampling or {}).items())
         badge = ' <b class="badge warn">borrowed</b>' if d.borrowed else ""
@@ -392,7 +392,7 @@ def _origin(answer: Rankings) -> str:
         counts = [
             "" if count is None else f"{count:,}" for count in (d.requests, d.tokens, d.level)
         ]
-        found.append([*cells, *counts])
+        lines.append([*cells, *counts])
     head = (
         "drafter",
         "acceptance",
@@ -412,7 +412,7 @@ def _origin(answer: Rankings) -> str:
     )
     return (
         '<section class="card"><h2>Where the numbers come from</h2>'
-        f"{_table(head, found, words=range(7)) if found else ''}"
+        f"{_table(head, lines, words=range(7)) if lines else ''}"
         f"{_costs(answer)}"
         "<p>80 % intervals combine a bootstrap over recorded requests with the cost model’s"
         " measured residuals; where "

@@ -231,8 +231,8 @@ def _cards(mine: Rankings) -> list[Card]:
 def _lines(answer: Rankings, context: int) -> list[Card]:
     """Charts over batch."""
     return [
-        lower(each)
-        for each in (
+        lower(card)
+        for card in (
             Card(
                 title="Speedup",
                 note="Against no speculation at the same batch; bands are 80 % intervals.",
