@@ -59,7 +59,7 @@ def drafter_lines(search: Recommendation, best: Sequence[TopologyBestRow]) -> It
     for index, (source, name) in enumerate(zip(search.sources, search.names, strict=True)):
         yield f"{name}: {_drafts_with(source, search)}{_rests_on(source)}"
         own = [contender for contender in search.contenders if contender.source == index]
-        remarks = (one.remark for contender in own for one in contender.candidates)
+        remarks = (candidate.remark for contender in own for candidate in contender.candidates)
         yield from (f"  {remark}" for remark in dict.fromkeys(remarks) if remark)
     if any(row.topology not in ("off", "chain", "block") for row in best):
         yield from _who_wins(best)

@@ -106,16 +106,18 @@ def answer(question: PredictQuestion) -> Answer:
     rows: list[PredictionRow | MarkedCell] = []
     configurations: list[Acceptance] = []
     for cell, setting in settings:
-        one = with_options(chosen, cell)
+        configuration = with_options(chosen, cell)
         cell_source = (
-            asked_source(one, question, stated)[1] if published and len(cells) > 1 else source
+            asked_source(configuration, question, stated)[1]
+            if published and len(cells) > 1
+            else source
         )
         # a goodput controller alone weighs the seconds of a setting
         if not isinstance(setting, str) and (
             not configurations or cell_source is not source or drafts.weighs_seconds
         ):
             configurations = _configurations(cell_source, drafts, question.seed, (setting, *grid))
-        rows += _rows(one, setting, configurations, drafts, grid, wanted)
+        rows += _rows(configuration, setting, configurations, drafts, grid, wanted)
     able = [setting for _, setting in settings if not isinstance(setting, str)]
     listed = {name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in cells[0]}
     return Predictions(

@@ -72,7 +72,7 @@ def speedup_figure(answer: Rankings, context: int) -> Figure:
         context: one of `answer.contexts`.
     """
     batches = _batches(answer, context)
-    one: Figure = {
+    equal_speed: Figure = {
         "type": "scatter",
         "mode": "lines",
         "name": "no speculation",
@@ -82,7 +82,7 @@ def speedup_figure(answer: Rankings, context: int) -> Figure:
         "hoverinfo": "skip",
     }
     lines = _lines(answer, context, lambda row: (row.speedup, row.speedup_interval), "×", "speedup")
-    return framed([one, *lines], batch_axis(batches), {"title": {"text": "speedup (×)"}})
+    return framed([equal_speed, *lines], batch_axis(batches), {"title": {"text": "speedup (×)"}})
 
 
 def throughput_figure(answer: Rankings, context: int) -> Figure:

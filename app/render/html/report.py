@@ -317,11 +317,11 @@ def _choices(answer: Rankings) -> str:
             escape(str(row.limit)),
         ]
 
-    behind = {(here.batch, here.context): here for here in answer.cells}
+    by_place = {(cell.batch, cell.context): cell for cell in answer.cells}
 
     def winner(row: ChoiceRow) -> list[str]:
-        here = behind.get((row.batch, row.context))
-        after, lost = (None, None) if here is None else (here.runner_up, here.lost_ratio)
+        cell = by_place.get((row.batch, row.context))
+        after, lost = (None, None) if cell is None else (cell.runner_up, cell.lost_ratio)
         name = " ".join(str(part) for part in (after.drafter, after.draft) if part) if after else ""
         return [*cells(row), escape(name), "" if lost is None else f"{100 * lost:.0f} %"]
 
