@@ -431,7 +431,7 @@ def _costs(answer: Rankings) -> str:
     lines: dict[str, list[str]] = {}
     for row in answer.ranked:
         origin = row.provenance
-        assert origin is not None  # as above
+        assert origin is not None  # rows of drafts have one; masked blocks have another page
         device, overhead = origin.device, origin.overhead
         fitted = f"fitted on {device.constants_from or 'no device'} ({origin.fidelity})"
         terms = ", ".join(
