@@ -48,4 +48,4 @@ def test_the_command_runs():
         text=True,
         check=True,
     )
-    assert '"schema": 3' in done.stdout
+    assert '"schema": 4' in done.stdout

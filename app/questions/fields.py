@@ -101,6 +101,7 @@ PromptTokens = Annotated[
     Field(
         "Without a file: N, uniform:LOW:HIGH, exponential:MEAN or lognormal:MEAN:VARIATION.",
         Group.WORKLOAD,
+        also="--prompt",
         control=Control(
             "Mean prompt (tokens)", "Lengths vary around it (log-normal).", least=1, most=32768
         ),
@@ -111,6 +112,7 @@ OutputTokens = Annotated[
     Field(
         "Tokens to generate, in the same forms.",
         Group.WORKLOAD,
+        also="--output",
         control=Control(
             "Mean output (tokens)", "Lengths vary around it (exponential).", least=1, most=8192
         ),

@@ -18,6 +18,7 @@ from hardware_profiles.errors import InputError
 from tests.traces.toy_masked import ANCHORS, toy_trace
 from traces.kinds.refine_policy import COMMIT_RULES
 from traces.library import shipped_confidence, shipped_traces
+from traces.replay.confidence import played
 from traces.storage.confidence_file import write_confidence
 
 PAGE = State(page="diffusion")
@@ -201,11 +202,9 @@ def test_uploads_that_are_no_confidence_trace_are_refused_in_words(name, content
 def test_a_replay_is_kept_with_its_recording(toy, monkeypatch):
     """Another device, model or batch changes costs alone, on the page and in its search."""
     known, replays = own_recording(toy), []
-    played, replayed = recordings.played_policies, recordings.replay_policy
+    several, replayed = played.replay_policies, recordings.replay_policy
     monkeypatch.setattr(
-        recordings,
-        "played_policies",
-        lambda *args, **more: replays.append(args[1]) or played(*args, **more),
+        played, "replay_policies", lambda *args: replays.append(args[1]) or several(*args)
     )
     monkeypatch.setattr(
         recordings, "replay_policy", lambda *args: replays.append(args[1]) or replayed(*args)

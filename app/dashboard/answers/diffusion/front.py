@@ -136,6 +136,11 @@ def _star(row: PolicyRow) -> Figure:
     }
 
 
+def plain_words(policy: RefinePolicy) -> str:
+    """A policy in a sentence for readers, who do not type its rule: `running mean least 0.6, ..`."""
+    return policy_words(policy).replace("_", " ")
+
+
 def reach_words(wins: Mapping[int, bool]) -> str:
     """Up to which batch a policy is ahead of its twin, of those that fit, in order."""
     batches = list(wins)
@@ -171,7 +176,7 @@ def _best(result: Recommendation, rows: Sequence[PolicyRow], floor: float) -> st
         else f"{digits(needed)} tokens a pass would equal the twin"
     )
     return (
-        f"Fastest at agreement {floor:.2f} or more: {policy_words(same[first.batch].policy)}:"
+        f"Fastest at agreement {floor:.2f} or more: {plain_words(same[first.batch].policy)}:"
         f" {digits(first.tokens_per_step)} tokens a pass, {digits(first.tokens_per_s)} tokens/s,"
         f" {digits(first.speedup)}× the autoregressive twin at batch {first.batch:,};"
         f" {reach_words(wins)}. There {enough}."

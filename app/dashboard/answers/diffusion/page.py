@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.answers.drafting import policy_words
 from app.answers.predict.rows import PredictionRow, Predictions
 from app.dashboard.answer import Card, PageAnswer, lower, scenario
 from app.dashboard.answers.diffusion.front import (
     Search,
     front_answer,
+    plain_words,
     reach_words,
     searched,
     searched_shipped,
@@ -222,7 +222,7 @@ def _headline(state: State, replay: RefineReplay, speeds: _Speeds) -> str:
         " tokens/s"
     )
     twin = f"{digits(at_batch.speedup)}× the autoregressive twin at batch {state.batch:,}"
-    sentence = f"{where}{policy_words(policy)}: {tokens}, {twin}"
+    sentence = f"{where}{plain_words(policy)}: {tokens}, {twin}"
     ahead = {row.batch: row.speedup >= 1.0 for row in speeds.over}
     return f"{sentence[0].upper()}{sentence[1:]}; {reach_words(ahead)}"
 

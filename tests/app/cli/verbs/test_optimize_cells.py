@@ -32,7 +32,7 @@ def rows_of(body, **cell):
 def test_usual_batches_that_do_not_fit_are_left_out_and_stated_ones_marked(rooftree):
     words = ("optimize", "--model", "llama-3.1-8b", "--device", "l4", "--drafter", "eagle-3")
     usual = rooftree(*words, "--json").answer
-    stated = rooftree(*words, "--batch", DEFAULT_BATCHES, "--json").answer
+    stated = rooftree(*words, "--batch", ",".join(map(str, DEFAULT_BATCHES)), "--json").answer
     assert usual["dropped_batches"] and not usual["unmet"] and not stated["dropped_batches"]
     assert [row["batch"] for row in stated["unmet"]] == usual["dropped_batches"]
     assert stated["choices"] == usual["choices"]
