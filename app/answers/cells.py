@@ -79,7 +79,7 @@ def runnable(cells: Sequence[_C], build: Callable[[_C], _T]) -> list[tuple[_C, _
         except InputError as error:
             first = first or error
             built.append((cell, str(error)))
-    if first is not None and all(isinstance(made, str) for _, made in built):
+    if first is not None and all(isinstance(result, str) for _, result in built):
         raise first
     return built
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from app.answers.answer import Column, Row
 from costmodel.draft_shape import shape_of
-
-if TYPE_CHECKING:
-    from costmodel.laws.acceptance import Acceptance
-    from traces.kinds.refine_policy import RefinePolicy
+from costmodel.laws.acceptance import Acceptance
+from traces.kinds.refine_policy import RefinePolicy
 
 Json = dict[str, Any]
 TOPOLOGY_WORDS = {

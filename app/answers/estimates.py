@@ -131,7 +131,7 @@ def acceptance(source: Source, used: Iterable[Acceptance] = ()) -> KnownAcceptan
         used: configurations whose acceptance comes from it; the `remark` says what has to be said
             beside the longest of them.
     """
-    levels = max((one.levels for one in used), default=0)
+    levels = max((configuration.levels for configuration in used), default=0)
     recorded = None if source.trace is None else source.trace.provenance
     return KnownAcceptance(
         kind=source.kind,

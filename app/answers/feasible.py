@@ -134,9 +134,8 @@ def nearest_changes(
             return False  # a format that the device lacks, heads that do not divide
 
     setting_now = setting_of(configuration.deployment)
-    together = (
-        holds is None and setting_now.drafter.method.refine is None
-    )  # whose widest pass is that of all contexts
+    # masked blocks cannot be tried together: their widest pass would be that of all contexts
+    together = holds is None and setting_now.drafter.method.refine is None
 
     def largest(option: str, below: int) -> list[Change]:
         if not together:
@@ -184,11 +183,11 @@ def _largest(
         tries = sorted(
             {low + (high - low) * part // (at_once + 1) for part in range(1, at_once + 1)} - {low}
         )
-        failing = [size for size, held in zip(tries, holds(tries), strict=True) if not held]
+        failing = [size for size, holding in zip(tries, holds(tries), strict=True) if not holding]
         high = min([*failing, high])
         low = max([low, *(size for size in tries if size < high)])
     return [{option: low}] if low else []
 
 
-def _narrower(held: str, formats: Sequence[str]) -> list[str]:
-    return [name for name in formats if bytes_per_value(name) < bytes_per_value(held)]
+def _narrower(dtype: str, formats: Sequence[str]) -> list[str]:
+    return [name for name in formats if bytes_per_value(name) < bytes_per_value(dtype)]

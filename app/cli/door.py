@@ -188,6 +188,7 @@ def command_of(verb: Verb) -> Callable[..., Any]:
         )
         for f in sorted(fields_of(verb), key=_position)
     ]
+    # typer reads the options of a function off its signature
     run.__signature__ = inspect.Signature([context, *options])  # type: ignore[attr-defined]
     run.__annotations__ = {}
     run.__name__, run.__doc__ = verb.__name__, verb.__doc__

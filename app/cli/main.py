@@ -156,9 +156,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = sys.argv[1:] if arguments is None else arguments
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(
-            errors="backslashreplace"
-        )  # a terminal without the sign µ still gets its answer
+        # a terminal without the sign µ still gets its answer
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = command()(arguments, prog_name="rooftree", standalone_mode=False)
         sys.stdout.flush()

@@ -22,7 +22,7 @@ from app.dashboard.pages import ASKED_BY_BUTTON, answered, answering, completed
 from app.dashboard.state import PAGES, State, address, from_query, to_query, with_values
 from app.dashboard.uploads.session import uploaded
 from app.dashboard.waiting import waited
-from app.dashboard.wording import ABOUT, OWN_RECORDING, TITLES, plain, said
+from app.dashboard.wording import ABOUT, OWN_RECORDING, TITLES, error_words, plain
 from hardware_profiles.errors import RooftreeError
 
 Result = TypeVar("Result")
@@ -113,7 +113,7 @@ def _guarded(compute: Callable[[], Result]) -> Result | None:
         with st.spinner("Computing …"):
             return compute()
     except RooftreeError as error:
-        st.warning(plain(said(error)))
+        st.warning(plain(error_words(error)))
     except Exception as error:
         st.error(
             f"This question could not be answered ({plain(type(error).__name__)}). Change a value"
@@ -147,9 +147,8 @@ def _served(state: State) -> PageAnswer | None:
     served = st.session_state.get("served")
     if st.button("Run the simulation"):
         bar = st.progress(0.0, text="starting")
-        st.button(
-            "Cancel"
-        )  # a press reruns the script, which ends this run at the bar's next update
+        # a press reruns the script, which ends this run at the bar's next update
+        st.button("Cancel")
 
         def report(name: str, ended: int, whole: int) -> None:
             bar.progress(

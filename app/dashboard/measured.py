@@ -29,7 +29,7 @@ def measured_results(root: Path | None = None) -> dict[str, Path]:
     results = {PUBLISHED: FILE} if root is None else {}
     results |= {f"{folder.parent.name}.{folder.name}": folder for folder in folders}
     for folder in sorted((root or SHIPPED).glob("*/*/*/")):
-        own = folder.name != REPORT.parent.name  # which belongs to the results around it
+        own = folder.name != REPORT.parent.name  # REPORT belongs to the results around it
         if own and any((folder / part).exists() for part in (ENGINE_REPORT, LOADS / "replay.json")):
             results[".".join(folder.parts[-3:])] = folder
     return results

@@ -17,9 +17,8 @@ from app.dashboard.state import FACTORS, State, with_values
 CACHED_ANSWERS = 512
 _turns = tuple(RLock() for _ in range(64))
 ASKED_BY_BUTTON = "serving"  # the page whose answer nobody waits for
-FOLDERS = frozenset(
-    {"run", "tree", "trace", "diffusion", "validation"}
-)  # whose answers have parts of their own
+# pages whose answers have parts of their own
+FOLDERS = frozenset({"run", "tree", "trace", "diffusion", "validation"})
 _WHERE = (
     "model",
     "device",

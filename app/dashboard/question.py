@@ -60,7 +60,7 @@ def drafters_asked(state: State) -> dict[str, Value]:
 
 def drafter_asked(state: State) -> dict[str, Value]:
     """What verbs that take one drafter are asked of the first, by field."""
-    draft = state.draft and scenario(state).draft_model  # which is refused where none is used
+    draft = state.draft and scenario(state).draft_model  # refused where no draft model is used
     return {"draft": draft, **drafter_options(state, alone=True)}
 
 

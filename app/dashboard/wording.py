@@ -44,13 +44,13 @@ _OPTIONS = {
 }
 
 
-def said(error: RooftreeError) -> str:
+def error_words(error: RooftreeError) -> str:
     """An error in the words of the page: labels in place of keys and options, no folder of the
     server.
 
     Example:
         >>> from hardware_profiles.errors import InputError
-        >>> said(InputError("does not divide 28 heads", file="/srv/models/a.json", key="--tp", value=3))
+        >>> error_words(InputError("does not divide 28 heads", file="/srv/models/a.json", key="--tp", value=3))
         'a.json: Devices that share the model: does not divide 28 heads, got 3'
     """
     text = str(error)

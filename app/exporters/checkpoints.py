@@ -10,12 +10,11 @@ import re
 import tomllib
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from costmodel.architectures.library import hub_id, model_names
+from costmodel.configuration import DecodingConfiguration
+from costmodel.method_library import load_method
 from hardware_profiles.places import is_place
-
-if TYPE_CHECKING:
-    from costmodel.configuration import DecodingConfiguration
 
 TARGET_PLACEHOLDER = "PATH_OF_THE_TARGET"
 DRAFT_PLACEHOLDER = "PATH_OF_THE_DRAFT_MODEL"
@@ -54,8 +53,6 @@ def draft_checkpoint(chosen: DecodingConfiguration, notes: list[str]) -> str | N
         A hub id, a path, `DRAFT_PLACEHOLDER`, or None where a method drafts without weights of its
         own.
     """
-    from costmodel.method_library import load_method
-
     if chosen.draft_model is not None:
         checkpoint = _loadable(chosen.draft_model)
         if checkpoint is None:
@@ -119,8 +116,6 @@ def gguf_checkpoint(name: str, placeholder: str, notes: list[str]) -> str:
 
 def _loadable(name: str) -> str | None:
     """A hub id or path; None for one of our names without a checkpoint, and for our own files."""
-    from costmodel.architectures.library import hub_id, model_names
-
     path = Path(name)
     if path.name == "config.json":
         return str(path.parent)

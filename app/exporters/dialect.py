@@ -9,19 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from app.exporters.checkpoints import draft_checkpoint, target_checkpoint
 from app.exporters.tree_paths import draft_paths
+from costmodel.architectures.library import load_model
+from costmodel.configuration import DecodingConfiguration
 from costmodel.drafters.checkpoint import brings_its_head, loads
 from costmodel.engine_library import engine_names, load_engine
 from costmodel.engines.record.options import Capability, Drafting, Options
 from costmodel.engines.record.releases import releases_for
+from costmodel.method import Shape
 from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError, UnknownNameError
-
-if TYPE_CHECKING:
-    from costmodel.configuration import DecodingConfiguration
 
 NODE_DEVICES = 8  # of the servers that the profiled devices come in
 Spelt = TypeVar("Spelt")
@@ -281,8 +281,6 @@ class Dialect:
             InputError: a tree whose levels do not all keep as many nodes as each node has
                 candidates, or that has no depth of its own: engines have one number for both.
         """
-        from costmodel.method import Shape
-
         shape = chosen.shape
         if not isinstance(shape, Shape):
             return None
@@ -313,8 +311,6 @@ class Dialect:
         Raises:
             InputError: the engine does not run it.
         """
-        from costmodel.method_library import load_method
-
         method_name = load_method(chosen.method).engines.get(self.engine)
         if method_name is None or (names is not None and method_name not in names):
             why = options_of(self.engine).without.get(chosen.method, "")
@@ -430,8 +426,6 @@ def above_one(sizes: Mapping[str, int]) -> list[str]:
 
 def _published(model: str) -> str | None:
     """The format that a model's checkpoint is published in; None of one that is not known here."""
-    from costmodel.architectures.library import load_model
-
     try:
         return load_model(model).dtype
     except InputError:
@@ -442,8 +436,6 @@ def _has_encoder(model: str) -> bool:
     """Whether a name is that of an encoder-decoder; one that is not known here is passed on as it
     is.
     """
-    from costmodel.architectures.library import load_model
-
     try:
         return load_model(model).encoder is not None
     except InputError:

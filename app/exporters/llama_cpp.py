@@ -9,15 +9,11 @@ renaming.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from app.exporters.checkpoints import DRAFT_PLACEHOLDER, TARGET_PLACEHOLDER, gguf_checkpoint
 from app.exporters.dialect import Dialect
 from app.exporters.result import Written, command_line, script
-
-if TYPE_CHECKING:
-    from costmodel.configuration import DecodingConfiguration
-
+from costmodel.configuration import DecodingConfiguration
 
 SCRIPT_FILE = "llama-cpp-serve.sh"
 

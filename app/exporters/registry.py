@@ -11,17 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from app.exporters.dialect import NODE_DEVICES, Dialect, options_of
 from app.exporters.diffusion.program import Program, refines
 from app.exporters.result import ExportResult, Written
+from costmodel.configuration import DecodingConfiguration
 from costmodel.engine_library import engine_module, engine_names, load_engine, refining_names
 from hardware_profiles.errors import InputError
 from hardware_profiles.whole_file import whole_folder
-
-if TYPE_CHECKING:
-    from costmodel.configuration import DecodingConfiguration
 
 
 class Exporter(Protocol):

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from app.exporters.checkpoints import DRAFT_PLACEHOLDER
 from app.exporters.dialect import Dialect, above_one
 from app.exporters.result import HEAD_PORT, NODE_RANK, Written, command_line, json_lines, script
 from app.exporters.tree_paths import Path, depth, draft_paths, widest
 from app.exporters.untrained_head import HEAD_FILE, HEAD_FOLDER, HEAD_NOTE, untrained_head
-
-if TYPE_CHECKING:
-    from costmodel.configuration import DecodingConfiguration
-
+from costmodel.configuration import DecodingConfiguration
 
 SCRIPT_FILE = "sglang-serve.sh"
 ADAPTIVE_FILE = "sglang-adaptive.json"
@@ -102,7 +98,16 @@ def export_sglang(
 def deployment_flags(
     chosen: DecodingConfiguration, dialect: Dialect, notes: list[str]
 ) -> list[str]:
-    """Flags of devices, nodes, formats and lengths."""
+    """Flags of devices, nodes, formats and lengths.
+
+    Args:
+        chosen: what to run.
+        dialect: the engine at its release.
+        notes: what a reader must know is added here.
+
+    Raises:
+        InputError: a format or a split over devices that the release does not have.
+    """
     where = chosen.deployment
     # tensor parallelism counts the copies of attention, too
     sizes = {

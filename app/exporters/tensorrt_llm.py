@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import yaml
 
 from app.exporters.dialect import Dialect, above_one
 from app.exporters.result import Written, command_line, comments, script
 from app.exporters.tree_paths import Path, depth, draft_paths, widest
+from costmodel.configuration import DecodingConfiguration
 from costmodel.engines.tensorrt_llm import ENGINE
-
-if TYPE_CHECKING:
-    from costmodel.configuration import DecodingConfiguration
-
 
 CONFIG_FILE = "tensorrt-llm-config.yaml"
 SCRIPT_FILE = "tensorrt-llm-serve.sh"
@@ -241,8 +240,6 @@ def _dynamic(topk: int, nodes: int) -> dict[str, Any]:
 
 
 def _yaml(content: Mapping[str, Any]) -> str:
-    import yaml
-
     text: str = yaml.safe_dump(
         dict(content), sort_keys=False, default_flow_style=None, allow_unicode=True
     )

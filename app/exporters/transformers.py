@@ -11,14 +11,12 @@ model's own generation config to keep its sampling settings.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from app.exporters.dialect import Dialect
 from app.exporters.result import Written, command_line, comments, json_lines
-
-if TYPE_CHECKING:
-    from costmodel.configuration import DecodingConfiguration
-
+from costmodel.answers.settings import build_setting
+from costmodel.configuration import DecodingConfiguration
 
 TARGET_FILE = "target/generation_config.json"
 ASSISTANT_FILE = "assistant/generation_config.json"
@@ -89,8 +87,6 @@ def _configs(
 
 def exit_layers(chosen: DecodingConfiguration) -> int:
     """Layers of the target that draft: those named, else the share that predictions assume."""
-    from costmodel.answers.settings import build_setting
-
     if chosen.exit_layers is not None:
         return chosen.exit_layers
     return build_setting(chosen).drafter.exit_layers or 1

@@ -13,14 +13,11 @@ import struct
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from app.exporters.result import ExportResult
 from app.exporters.tree_paths import children_by_level, rank_paths
 from hardware_profiles.errors import InputError, UnknownNameError
-
-if TYPE_CHECKING:
-    from traces.kinds.tree import Tree
+from traces.kinds.tree import Tree
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,8 +53,6 @@ def write_tree(tree: Tree, form: str) -> ExportResult:
         UnknownNameError: no such form.
         InputError: the form cannot hold the tree; names form, rule and value.
     """
-    from traces.kinds.tree import Tree
-
     if form not in TREE_FORMS:
         raise UnknownNameError("tree form", form, TREE_FORMS, key="form")
     tree_form = TREE_FORMS[form]

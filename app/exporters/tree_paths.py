@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from costmodel.configuration import DecodingConfiguration
-    from traces.kinds.tree import Tree
+from costmodel.configuration import DecodingConfiguration
+from traces.kinds.tree import Tree
 
 Path = tuple[int, ...]
 

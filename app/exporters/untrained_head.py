@@ -9,12 +9,14 @@ EAGLE-3.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from app.exporters.result import json_lines
-
-if TYPE_CHECKING:
-    from costmodel.configuration import DecodingConfiguration
+from costmodel.architectures.library import load_model
+from costmodel.configuration import DecodingConfiguration
+from costmodel.drafters.stage import build_stage
+from costmodel.method_library import load_method
+from hardware_profiles.errors import InputError
 
 HEAD_FOLDER = "draft-head"
 HEAD_FILE = f"{HEAD_FOLDER}/config.json"
@@ -35,11 +37,6 @@ def untrained_head(chosen: DecodingConfiguration) -> str | None:
         kind, or is named by a relative path, which a script that starts in its own folder would not
         find.
     """
-    from costmodel.architectures.library import load_model
-    from costmodel.drafters.stage import build_stage
-    from costmodel.method_library import load_method
-    from hardware_profiles.errors import InputError
-
     name = chosen.deployment.model
     if chosen.method != "eagle-3" or (Path(name).exists() and not Path(name).is_absolute()):
         return None

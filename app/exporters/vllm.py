@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, ValidationError, create_model
 
 from app.exporters.checkpoints import DRAFT_PLACEHOLDER
 from app.exporters.dialect import Dialect, above_one
@@ -18,11 +20,9 @@ from app.exporters.result import HEAD_ADDRESS, NODE_RANK, Written, command_line,
 from app.exporters.tree_forms import token_tree
 from app.exporters.tree_paths import Path, draft_paths
 from app.exporters.untrained_head import HEAD_FILE, HEAD_FOLDER, HEAD_NOTE, untrained_head
+from costmodel.configuration import DecodingConfiguration
 from costmodel.engines.record.releases import Gate
 from costmodel.engines.vllm import ENGINE
-
-if TYPE_CHECKING:
-    from costmodel.configuration import DecodingConfiguration
 
 
 def _fields() -> dict[str, Gate]:
@@ -141,8 +141,6 @@ def check_config(config: Mapping[str, Any], dialect: Dialect) -> None:
     Raises:
         InputError: a field is unknown to a release, or a value breaks one of its rules.
     """
-    from pydantic import ConfigDict, Field, ValidationError, create_model
-
     count = Annotated[int, Field(ge=1, strict=True)]
     rate = Annotated[float, Field(ge=0.0, le=1.0)]
     entry = tuple[count, count, Annotated[int, Field(ge=0, strict=True)]]

@@ -63,7 +63,7 @@ def _parquet(table: Path, wanted: Sequence[str]) -> tuple[list[str], Records]:
         columns = list(file.schema_arrow.names)
         if file.metadata.num_rows > _MOST_ROWS:
             raise InputError(
-                f"may have {_MOST_ROWS} rows", file=table, value=file.metadata.num_rows
+                f"must have at most {_MOST_ROWS} rows", file=table, value=file.metadata.num_rows
             )
         return columns, file.read([name for name in wanted if name in columns]).to_pylist()
 
@@ -99,5 +99,5 @@ def _lines(table: Path, wanted: Sequence[str]) -> tuple[list[str], Records]:
 def _counted(records: Iterable[Any], table: Path) -> Iterator[Any]:
     for index, record in enumerate(records):
         if index >= _MOST_ROWS:
-            raise InputError(f"may have {_MOST_ROWS} rows", file=table)
+            raise InputError(f"must have at most {_MOST_ROWS} rows", file=table)
         yield record

@@ -47,10 +47,9 @@ def print_table(
         if name in once and len(set(cells[at])) == 1 and cells[at][0]
     ]
     shown = [at for at in range(len(columns)) if at not in same and (not rows or any(cells[at]))]
-    said = ", ".join(f"{columns[at]} {cells[at][0]}" for at in same)
-    console = Console(
-        highlight=False, markup=False, force_jupyter=False
-    )  # which would print past sys.stdout
+    shared = ", ".join(f"{columns[at]} {cells[at][0]}" for at in same)
+    # in a notebook rich would print past sys.stdout
+    console = Console(highlight=False, markup=False, force_jupyter=False)
     most = min(console.width, WIDEST) if console.is_terminal else WIDEST
     widths = _widths([columns[at] for at in shown], [cells[at] for at in shown], most)
     table = RichTable(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
@@ -63,7 +62,7 @@ def print_table(
         table.add_row(*(row[at] for at in shown))
     console.width = max(sum(widths) + _GAP * len(widths), most)
     console.print(title, style="bold")
-    for below in (said, table, caption):
+    for below in (shared, table, caption):
         if below:
             console.print(below)
 
@@ -87,9 +86,8 @@ def _widths(heads: Sequence[str], cells: Sequence[Sequence[str]], most: int) -> 
         floors.append(max(longest, longest_word if breaks and cell > _SHORT_CELL else cell))
         words.append(max(longest, longest_word if breaks else cell))
     fits = sum(words) + _GAP * len(words) <= most
-    for least in (
-        (floors, words) if fits else (floors,)
-    ):  # short cells break last, and only where that suffices
+    # short cells break last, and only where that suffices
+    for least in (floors, words) if fits else (floors,):
         while sum(widths) + _GAP * len(widths) > most:
             room = [
                 (size, at)

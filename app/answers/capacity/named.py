@@ -41,6 +41,13 @@ def named_plans(
     """A plan, or a mark, of every cell at every number of tensor devices, plain and with the method;
     and the settings of those that can run.
 
+    Args:
+        question: what is asked.
+        cells: model, device and engine by name.
+        drafts: of the method; none where only plain decoding is planned.
+        load: what has to be served.
+        limits: of latency.
+
     Raises:
         InputError: a value out of range, or no cell that can run.
     """

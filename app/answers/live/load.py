@@ -70,18 +70,18 @@ class LoadRun(Answer):
 
     def shown(self) -> Iterator[Table | str]:
         """Waits, rates, acceptance, and how late this client was."""
-        seen = self.metrics
-        times = {key: seen[key] for key in LOAD_TIMES if seen[key]["mean"] is not None}
+        metrics = self.metrics
+        times = {key: metrics[key] for key in LOAD_TIMES if metrics[key]["mean"] is not None}
         yield wait_table(self.server.words, times, LOAD_TIMES)
         yield (
-            f"{seen['finished']:,} of {self.requests:,} requests in {plain(seen['clock_s'])} s:"
-            f" {plain(seen['tokens_per_s'])} tokens/s, {plain(seen['requests_per_s'])} requests/s,"
-            f" {seen['prompt_tokens']:,} prompt and {seen['output_tokens']:,} output tokens"
+            f"{metrics['finished']:,} of {self.requests:,} requests in {plain(metrics['clock_s'])} s:"
+            f" {plain(metrics['tokens_per_s'])} tokens/s, {plain(metrics['requests_per_s'])} requests/s,"
+            f" {metrics['prompt_tokens']:,} prompt and {metrics['output_tokens']:,} output tokens"
         )
         yield from acceptance_words(self.acceptance, self.out / "acceptance.parquet")
         yield (
             f"this client: {plain(self.client_cpu_s)} s of CPU time; requests sent"
-            f" {plain(seen['sent_late_s']['p99'] * 1e3)} ms late (p99)"
+            f" {plain(metrics['sent_late_s']['p99'] * 1e3)} ms late (p99)"
         )
         yield from self.notes
         yield f"simulate --requests {self.out / 'requests.parquet'} plays the same load"

@@ -191,7 +191,7 @@ def _described(reading: Reading) -> ModelDescription:
         f"its config is read as one of the family {reading.read_as}" if reading.read_as else ""
     )
     form = precision(a.dtype, model=a)
-    one: dict[str, Any] = {"batch": 1, "context": 1, "page_tokens": 1, "states": 0}
+    single_token: dict[str, Any] = {"batch": 1, "context": 1, "page_tokens": 1, "states": 0}
     return ModelDescription(
         name=a.name,
         source=a.source,
@@ -210,7 +210,7 @@ def _described(reading: Reading) -> ModelDescription:
         quantiser_known=not reading.quantiser.endswith("?"),
         weight_bytes=weight_bytes(a, form),
         kv_bytes_per_token={
-            kv: float(kv_bytes(a, Precision(kv=kv), **one)) for kv in ("bf16", "fp8")
+            kv: float(kv_bytes(a, Precision(kv=kv), **single_token)) for kv in ("bf16", "fp8")
         },
         state_bytes_per_request=state_bytes(a, form),
         mtp_layers=a.mtp_layers,

@@ -79,14 +79,14 @@ def _draft_model(question: ModelsQuestion) -> DraftModel:
     fitted = "--fitted" if question.fit_head else ""
     name = f"{source.stem}--layers-{layers.replace(',', '+')}{fitted}.gguf"
     head = fitted_head(source, len(layers_kept)) if question.fit_head else None
-    made = cut_draft(source, (question.out or Path("rooftree-out")) / name, layers_kept, head=head)
+    draft = cut_draft(source, (question.out or Path("rooftree-out")) / name, layers_kept, head=head)
     return DraftModel(
         inputs=inputs_of(question, model=str(source)),
-        file=made.path,
-        layers=made.layers,
-        whole_layers=made.whole_layers,
-        tensor_bytes=made.tensor_bytes,
-        whole_tensor_bytes=made.whole_tensor_bytes,
+        file=draft.path,
+        layers=draft.layers,
+        whole_layers=draft.whole_layers,
+        tensor_bytes=draft.tensor_bytes,
+        whole_tensor_bytes=draft.whole_tensor_bytes,
     )
 
 

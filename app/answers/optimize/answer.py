@@ -19,7 +19,7 @@ def answer(question: OptimizeQuestion) -> Answer:
     """
     masked = masked_policies(question)
     if masked is None and _is_full(question):
-        # whose simulations are compiled code that a search of drafts need not load
+        # its simulations are compiled code, which a search of drafts need not load
         from app.answers.optimize.joint.answer import answer as joint_answer
 
         return joint_answer(question)

@@ -139,7 +139,7 @@ def unmet_rows(unmet: Sequence[Unmet], limits: Limits) -> list[MarkedCell]:
     """Batches and contexts at which nothing is allowed, each with the nearest changes that were
     tried and do.
     """
-    return [_unmet_row(one, limits) for one in unmet]
+    return [_unmet_row(cell, limits) for cell in unmet]
 
 
 def _unmet_row(unmet: Unmet, limits: Limits) -> MarkedCell:
@@ -183,9 +183,9 @@ def cell(
         around: what stands beside the winner; None leaves it out.
     """
     trace = answer.source(here.winner).positions
-    given = (here.winner, answer.optimum, answer.contenders)
-    tie = tied(*given)
-    length = recorded(*given, trace.positions) if trace is not None else None
+    compared = (here.winner, answer.optimum, answer.contenders)
+    tie = tied(*compared)
+    length = recorded(*compared, trace.positions) if trace is not None else None
     where = answer.question.deployment
     beside = () if around is None else around.neighbours
     return CellRow(
@@ -213,11 +213,11 @@ def cell(
             enough=length.enough,
             enough_tokens=length.enough_tokens,
         ),
-        neighbours=[_neighbour(one, answer.names) for one in beside],
+        neighbours=[_neighbour(neighbour, answer.names) for neighbour in beside],
         carried=[]
         if around is None
         else [CarriedRow(batch=at.batch, lost_ratio=at.lost_ratio) for at in around.carried],
-        longest_compared=not any(one.kind == "longer" for one in beside),
+        longest_compared=not any(neighbour.kind == "longer" for neighbour in beside),
     )
 
 

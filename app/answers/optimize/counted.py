@@ -81,7 +81,7 @@ def counted_answer(answer: Recommendation, running: Running, limits: Limits, see
 
 
 def _in_use(
-    running: Running, known: KnownLength, compared: int, matter: Sequence[Verdict]
+    running: Running, length: KnownLength, compared: int, matter: Sequence[Verdict]
 ) -> CountedInUse:
     """What runs now, as counted, and what is predicted for it where it runs."""
     at = matter[0] if len({verdict.batch for verdict in matter}) == 1 else None
@@ -93,8 +93,8 @@ def _in_use(
         compared_draft_tokens=compared,
         steps=running.summary.drafts,
         accepted_tokens=running.summary.accepted_tokens,
-        tokens_per_step=known.tokens_per_step,
-        tokens_per_step_interval=known.interval,
+        tokens_per_step=length.tokens_per_step,
+        tokens_per_step_interval=length.interval,
         proposal_ratio=running.proposal_ratio,
         batch=running.batch,
         batch_from=running.batch_from or None,
@@ -105,14 +105,14 @@ def _in_use(
     )
 
 
-def _length(known: KnownLength) -> CountedLength:
+def _length(length: KnownLength) -> CountedLength:
     return CountedLength(
-        draft_tokens=known.draft_tokens,
-        how=known.how,
-        tokens_per_step=known.tokens_per_step,
-        tokens_per_step_interval=known.interval,
-        least_tokens_per_step=known.least,
-        most_tokens_per_step=known.most,
+        draft_tokens=length.draft_tokens,
+        how=length.how,
+        tokens_per_step=length.tokens_per_step,
+        tokens_per_step_interval=length.interval,
+        least_tokens_per_step=length.least,
+        most_tokens_per_step=length.most,
     )
 
 

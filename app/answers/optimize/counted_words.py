@@ -117,16 +117,16 @@ def _running(counters: Counters) -> list[str]:
 
 def _verdict_lines(counters: Counters) -> list[str]:
     """What to do at the batch that runs, or at all of them where none is known."""
-    rows = [each for each in counters.verdicts if each.runs_now] or counters.verdicts
+    rows = [verdict for verdict in counters.verdicts if verdict.runs_now] or counters.verdicts
     lines = []
     for answer in ("change", "unsure", "keep"):
-        those = [each for each in rows if each.answer == answer]
-        if not those:
+        alike = [verdict for verdict in rows if verdict.answer == answer]
+        if not alike:
             continue
-        first = max(those, key=lambda each: each.gain_ratio or 0.0)
+        first = max(alike, key=lambda verdict: verdict.gain_ratio or 0.0)
         where = (
             "at batch"
-            f" {', '.join(f'{batch:,}' for batch in sorted({each.batch for each in those}))}"
+            f" {', '.join(f'{batch:,}' for batch in sorted({verdict.batch for verdict in alike}))}"
         )
         use, best = (
             length_words(first.in_use_draft_tokens),
@@ -155,8 +155,8 @@ def _verdict_lines(counters: Counters) -> list[str]:
 
 def _missing(rows: Sequence[CountedVerdict]) -> str:
     """What could still move the speed."""
-    unknown = max(rows, key=lambda each: each.unknown_gain_ratio)
-    few = max(rows, key=lambda each: each.counts_loss_ratio)
+    unknown = max(rows, key=lambda verdict: verdict.unknown_gain_ratio)
+    few = max(rows, key=lambda verdict: verdict.counts_loss_ratio)
     parts = []
     if unknown.unknown_gain_ratio > 0.01:
         law = ""

@@ -54,7 +54,7 @@ ModelCell = Mapping[str, str]  # names of its model, device and engine, where th
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Asked:
+class _Common:
     """What is the same of every cell.
 
     Attributes:
@@ -84,37 +84,37 @@ def search_drafts(question: OptimizeQuestion, masked: MaskedPolicies | None = No
     Raises:
         InputError: a value that makes no sense, or a cell that cannot be answered.
     """
-    asked = _asked(question, masked)
+    common = _common(question, masked)
     model = question.model or ("" if masked is None else DEFAULT_MODEL)
     cells = cells_of(question.values | {"model": model})
-    searches, unmet = _searched(question, cells, asked)
-    inputs = _inputs(question, searches, asked)
+    searches, unmet = _searched(question, cells, common)
+    inputs = _inputs(question, searches, common)
     folder = question.out if question.out is None or not is_object(question.out) else None
     several = len(cells) > 1
     answers = {}
     for search in searches:
-        names, running = _names(search), asked.running
+        names, running = _names(search), common.running
         name = _folder_name(names) if several else ""
         answers[name] = recommended(
             search,
             {**inputs, **names},
-            asked.limits,
+            common.limits,
             unmet=[row for row in unmet if all(getattr(row, n) == names[n] for n in LISTED)],
             folder=None if folder is None else folder / name,
             counters=None
             if running is None
-            else counted_answer(search, running, asked.limits, question.seed),
+            else counted_answer(search, running, common.limits, question.seed),
             masked=masked,
             seed=question.seed,
         )
     if several or not answers:
-        return together(inputs, asked.limits, answers, unmet, folder)
+        return together(inputs, common.limits, answers, unmet, folder)
     return answers[""]
 
 
-def _asked(question: OptimizeQuestion, masked: MaskedPolicies | None) -> _Asked:
+def _common(question: OptimizeQuestion, masked: MaskedPolicies | None) -> _Common:
     scraped = scrapes(question.metrics, question.after)
-    return _Asked(
+    return _Common(
         stop=read_stop(question.stop, key="--stop") if question.stop else None,
         shapes=draft_shapes(question, "draft_tokens", "stop"),
         limits=Limits(ttft_s=question.slo_ttft_s, tpot_s=question.slo_tpot_s),
@@ -125,15 +125,15 @@ def _asked(question: OptimizeQuestion, masked: MaskedPolicies | None) -> _Asked:
 
 
 def _searched(
-    question: OptimizeQuestion, cells: Sequence[ModelCell], asked: _Asked
+    question: OptimizeQuestion, cells: Sequence[ModelCell], common: _Common
 ) -> tuple[list[Recommendation], list[MarkedCell]]:
     """What is found of every cell that has an answer, and a row for every batch and context that
     has none.
     """
-    configured = _configured(question, asked)
+    configured = _configured(question, common)
 
-    def search(here: ModelCell) -> Recommendation | NothingAllowedError:
-        configuration, sources = configured(here)
+    def search(cell: ModelCell) -> Recommendation | NothingAllowedError:
+        configuration, sources = configured(cell)
         try:
             return recommend(
                 configuration,
@@ -142,11 +142,11 @@ def _searched(
                 contexts=question.context,
                 draft_tokens=question.draft_tokens,
                 tree_sizes=[size for size in question.tree_nodes if size],
-                stop=asked.stop,
-                shapes=asked.shapes,
-                limits=asked.limits,
-                policies=None if asked.masked is None else asked.masked.policies,
-                floor=None if asked.masked is None else asked.masked.floor,
+                stop=common.stop,
+                shapes=common.shapes,
+                limits=common.limits,
+                policies=None if common.masked is None else common.masked.policies,
+                floor=None if common.masked is None else common.masked.floor,
                 drop_unfit="batch" not in question.stated and question.batch == DEFAULT_BATCHES,
                 seed=question.seed,
                 match_rate=question.match_rate,
@@ -158,37 +158,37 @@ def _searched(
     searches: list[Recommendation] = []
     unmet: list[MarkedCell] = []
     with progress_line(question.quiet) as progress:
-        for here, made in runnable(cells, search):
-            if isinstance(made, str):
+        for cell, result in runnable(cells, search):
+            if isinstance(result, str):
                 unmet += [
                     MarkedCell(
-                        model=here.get("model", ""),
-                        device=here["device"],
-                        engine=here["engine"],
+                        model=cell.get("model", ""),
+                        device=cell["device"],
+                        engine=cell["engine"],
                         batch=b,
                         context=c,
-                        reason=made,
+                        reason=result,
                     )
                     for c in question.context
                     for b in question.batch
                 ]
-            elif isinstance(made, NothingAllowedError):
-                unmet += unmet_rows(made.unmet, asked.limits)
+            elif isinstance(result, NothingAllowedError):
+                unmet += unmet_rows(result.unmet, common.limits)
             else:
-                searches.append(made)
-                unmet += unmet_rows(made.optimum.unmet, asked.limits)
-                unmet += [] if asked.masked is None else unplayed_rows(made)
+                searches.append(result)
+                unmet += unmet_rows(result.optimum.unmet, common.limits)
+                unmet += [] if common.masked is None else unplayed_rows(result)
     return searches, unmet
 
 
 def _configured(
-    question: OptimizeQuestion, asked: _Asked
+    question: OptimizeQuestion, common: _Common
 ) -> Callable[[ModelCell], tuple[DecodingConfiguration, list[Source]]]:
     """What makes the configuration of a cell and the drafters that compete in it."""
     counted = None
-    if asked.running is not None:
+    if common.running is not None:
         counted = counters_source(
-            asked.running, question.method, question.match_rate, question.draft_tokens or ()
+            common.running, question.method, question.match_rate, question.draft_tokens or ()
         )
     options = {
         **values_in(StoredOptions, question),
@@ -196,28 +196,28 @@ def _configured(
         **{name: getattr(question, name) for name in ("method", "pp", "ep", "dp", "fidelity")},
     }
 
-    def configured(here: ModelCell) -> tuple[DecodingConfiguration, list[Source]]:
-        configuration = configuration_of(None, {**options, "model": "", **here})
-        if asked.masked is not None:
-            refined = replace(configuration, canvas_tokens=asked.masked.canvas_tokens)
-            return refined, list(asked.masked.sources)
+    def configured(cell: ModelCell) -> tuple[DecodingConfiguration, list[Source]]:
+        configuration = configuration_of(None, {**options, "model": "", **cell})
+        if common.masked is not None:
+            refined = replace(configuration, canvas_tokens=common.masked.canvas_tokens)
+            return refined, list(common.masked.sources)
         if counted is not None:
             return configuration, [
                 counted,
                 *named_sources(
                     question,
                     question.trace or (),
-                    model=here.get("model", ""),
+                    model=cell.get("model", ""),
                     lengths=question.draft_tokens or (),
                 ),
             ]
-        return asked_drafters(question, configuration, asked.shapes)
+        return asked_drafters(question, configuration, common.shapes)
 
     return configured
 
 
 def _inputs(
-    question: OptimizeQuestion, searches: Sequence[Recommendation], asked: _Asked
+    question: OptimizeQuestion, searches: Sequence[Recommendation], common: _Common
 ) -> dict[str, Any]:
     """What was asked, with the models and traces that were read."""
     models = (
@@ -226,14 +226,14 @@ def _inputs(
         else dict.fromkeys(search.question.deployment.model for search in searches)
     )
     read = (source.path for search in searches for source in search.sources)
-    traces = read if asked.masked is None else question.trace or ()
-    floor = question.quality_floor if asked.masked is None else asked.masked.floor
+    traces = read if common.masked is None else question.trace or ()
+    floor = question.quality_floor if common.masked is None else common.masked.floor
     return inputs_of(
         question,
         model=",".join(models),
         quality_floor=floor,
         trace=list(dict.fromkeys(str(path) for path in traces if path is not None)),
-        metrics=[str(file) for file in asked.scraped],
+        metrics=[str(file) for file in common.scraped],
         drafter=question.drafter or [],
         set=question.overrides or [],
     )

@@ -74,8 +74,8 @@ def neighbour_lines(cells: Sequence[CellRow]) -> list[str]:
 
 
 def _line(cell: CellRow) -> str:
-    allowed = [each for each in cell.neighbours if not each.barred]
-    parts = [_why(each) for each in allowed[:3]]
+    allowed = [neighbour for neighbour in cell.neighbours if not neighbour.barred]
+    parts = [_why(neighbour) for neighbour in allowed[:3]]
     if cell.winner.topology == "chain" and cell.longest_compared:
         parts.append("nothing longer was compared")
     for there in cell.carried:
@@ -99,8 +99,8 @@ def _why(beside: NeighbourRow) -> str:
     names = {"tokens": f"{'fewer' if by['tokens'] > 0 else 'more'} tokens per step"} | _NAMES
     lost, won = ([(name, sign * by[term]) for term, name in names.items()] for sign in (1, -1))
     lost_by, won_by = (
-        ", ".join(f"{100 * share:.1f} by {name}" for name, share in each if share > _ENOUGH)
-        for each in (lost, won)
+        ", ".join(f"{100 * share:.1f} by {name}" for name, share in shares if share > _ENOUGH)
+        for shares in (lost, won)
     )
     words = f"{beside.words} loses {100 * (beside.lost_ratio or 0.0):.1f} %"
     return words + (f": {lost_by}" if lost_by else "") + (f", less {won_by}" if won_by else "")

@@ -463,5 +463,11 @@ class Counters(Row):
 
 
 def run_words(drafter: str | None, topology: str, draft: str) -> str:
-    """What is run: `eagle-3 chain:6`, `off`, or a policy of masked blocks."""
+    """What is run: `eagle-3 chain:6`, `off`, or a policy of masked blocks.
+
+    Args:
+        drafter: its name; None where nothing is drafted.
+        topology: kind of drafts, `off`, or `block` of masked blocks.
+        draft: shape of the drafts as `--shape` reads it, or the policy.
+    """
     return draft if topology in ("off", "block") else f"{drafter} {draft}"

@@ -59,7 +59,7 @@ def drafter_lines(search: Recommendation, best: Sequence[TopologyBestRow]) -> It
     for index, (source, name) in enumerate(zip(search.sources, search.names, strict=True)):
         yield f"{name}: {_drafts_with(source, search)}{_rests_on(source)}"
         own = [contender for contender in search.contenders if contender.source == index]
-        remarks = (one.remark for contender in own for one in contender.candidates)
+        remarks = (candidate.remark for contender in own for candidate in contender.candidates)
         yield from (f"  {remark}" for remark in dict.fromkeys(remarks) if remark)
     if any(row.topology not in ("off", "chain", "block") for row in best):
         yield from _who_wins(best)
@@ -124,15 +124,15 @@ def schedule_lines(
     """The draft length by batch of the drafter that wins at the smallest batch, at every
     context.
     """
-    for found, row in zip(search.optimum.schedules, schedules, strict=True):
-        first = next(c.winner for c in search.optimum.cells if c.winner.context == found.context)
-        if first.topology == "off" or first.contender.source != found.source:
+    for schedule, row in zip(search.optimum.schedules, schedules, strict=True):
+        first = next(c.winner for c in search.optimum.cells if c.winner.context == schedule.context)
+        if first.topology == "off" or first.contender.source != schedule.source:
             continue
         yield (
             f"schedule of {row.drafter} at context {row.context:,}: {_ranges_words(row)} (at most"
             f" {100 * row.schedule_worst_loss_ratio:.1f} % slower than the best K of any batch)"
         )
-        yield from _against_table(search, found)
+        yield from _against_table(search, schedule)
 
 
 def shared_schedule_lines(
@@ -191,8 +191,8 @@ def _rests_on(source: Source) -> str:
     if source.trace is None:
         if source.kind == "stated":
             return f"acceptance stated as {source.about}"
-        known = source.draft_model if source.draft_model != source.called else "a draft model"
-        return f"{f'{known}, ' if known else ''}acceptance {source.label}"
+        draft_model = source.draft_model if source.draft_model != source.called else "a draft model"
+        return f"{f'{draft_model}, ' if draft_model else ''}acceptance {source.label}"
     recorded = source.trace.provenance
     how = "recorded" if source.kind == "recorded" else "counted"
     label = (

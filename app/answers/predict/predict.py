@@ -11,8 +11,9 @@ from app.answers.answer import Answer
 from app.answers.cells import MarkedCell, cells_of, marked, runnable
 from app.answers.drafting import drafting
 from app.answers.estimates import acceptance, phases, point, uncertain_terms
-from app.answers.explanations import explanation, roofs_of
+from app.answers.explanations import ExplainedStep, explained_step, roofs_of
 from app.answers.feasible import Settings, require_cell, settings_of
+from app.answers.planned import planned_answer
 from app.answers.predict.rows import PredictionRow, Predictions
 from app.questions.field import inputs_of, refuse
 from app.questions.predict import PredictQuestion
@@ -100,23 +101,24 @@ def answer(question: PredictQuestion) -> Answer:
     grid = (batches, contexts)
     drafts = _drafts(chosen if question.config is not None else None, stated, batches, source)
     settings = runnable(cells, lambda cell: build_setting(with_options(chosen, cell)))
-    published = (
-        source is not None and source.kind == "published"
-    )  # the figure that suits each model best
+    # of published figures, every model takes the one that suits it best
+    published = source is not None and source.kind == "published"
     rows: list[PredictionRow | MarkedCell] = []
     configurations: list[Acceptance] = []
     for cell, setting in settings:
-        one = with_options(chosen, cell)
+        configuration = with_options(chosen, cell)
         cell_source = (
-            asked_source(one, question, stated)[1] if published and len(cells) > 1 else source
+            asked_source(configuration, question, stated)[1]
+            if published and len(cells) > 1
+            else source
         )
         # a goodput controller alone weighs the seconds of a setting
         if not isinstance(setting, str) and (
             not configurations or cell_source is not source or drafts.weighs_seconds
         ):
             configurations = _configurations(cell_source, drafts, question.seed, (setting, *grid))
-        rows += _rows(one, setting, configurations, drafts, grid, wanted)
-    able = [made for _, made in settings if not isinstance(made, str)]
+        rows += _rows(configuration, setting, configurations, drafts, grid, wanted)
+    able = [setting for _, setting in settings if not isinstance(setting, str)]
     listed = {name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in cells[0]}
     return Predictions(
         inputs=_inputs(question, chosen, able, source)
@@ -314,8 +316,6 @@ def _point(cell: _Cell, a: Acceptance, batch: int, context: int, wanted: _Wanted
             "mean_output_tokens": output,
         }
     if setting.plan is not None:
-        from app.answers.planned import planned_answer
-
         row["plan"] = planned_answer(setting, a, setting.plan, batch=batch, context=context)
     if wanted.explain:
         row["explain"] = _explained(setting, a, batch, context, wanted.seed)
@@ -324,9 +324,9 @@ def _point(cell: _Cell, a: Acceptance, batch: int, context: int, wanted: _Wanted
 
 def _explained(
     setting: Setting, a: Acceptance, batch: int, context: int, seed: int
-) -> dict[str, Any]:
+) -> ExplainedStep:
     """Where the time of a step goes; under a plan, of one tensor group's."""
-    return explanation(
+    return explained_step(
         explain(
             replace(setting, plan=None),
             a,

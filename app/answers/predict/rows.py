@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar
 from app.answers.answer import Answer, Column, Row, Table
 from app.answers.cells import LISTED, MarkedCell, reason_lines, several
 from app.answers.estimates import Interval, KnownAcceptance, Phases, UncertainTerm
+from app.answers.explanations import ExplainedStep, Roofs
 from app.answers.numbers import LOPSIDED, lopsided
 
 
@@ -50,7 +51,7 @@ class PredictionRow(Row):
     mean_prompt_tokens: Annotated[float | None, Column("Mean prompt of these requests.")] = None
     mean_output_tokens: Annotated[float | None, Column("Mean output of these requests.")] = None
     plan: Annotated[Mapping[str, Any] | None, Column("How several devices share it.")] = None
-    explain: Annotated[Mapping[str, Any] | None, Column("Every operation of the step.")] = None
+    explain: Annotated[ExplainedStep | None, Column("Every operation of the step.")] = None
 
     @property
     def phases(
@@ -109,7 +110,7 @@ class Predictions(Answer):
     acceptance: KnownAcceptance | None
     predictions: Sequence[PredictionRow | MarkedCell]
     remarks: Sequence[str]
-    roofs: Mapping[str, Any]
+    roofs: Roofs
 
     @property
     def own_rows(self) -> Sequence[PredictionRow | MarkedCell]:
@@ -196,21 +197,21 @@ def _plans(rows: Sequence[PredictionRow]) -> Table:
     )
 
 
-def _explained(row: PredictionRow, explained: Mapping[str, Any]) -> Iterator[Table | str]:
-    total = sum(operation["seconds"] for operation in explained["operations"])
+def _explained(row: PredictionRow, explained: ExplainedStep) -> Iterator[Table | str]:
+    total = sum(operation.seconds for operation in explained.operations)
     yield Table(
         title=f"batch {row.batch}, context {row.context}, {row.draft}: where the time goes",
         rows=[
             ExplainedOperation(
-                name=operation["name"],
-                seconds=operation["seconds"],
-                step_ratio=operation["seconds"] / total,
-                bound=operation["bound"],
-                intensity=operation["intensity_flops_per_byte"] or None,
-                bandwidth_ratio=operation["bandwidth_ratio"],
-                compute_ratio=operation["compute_ratio"],
+                name=operation.name,
+                seconds=operation.seconds,
+                step_ratio=operation.seconds / total,
+                bound=operation.bound,
+                intensity=operation.intensity_flops_per_byte or None,
+                bandwidth_ratio=operation.bandwidth_ratio,
+                compute_ratio=operation.compute_ratio,
             )
-            for operation in explained["operations"]
+            for operation in explained.operations
         ],
         columns=[
             "name",
@@ -223,12 +224,11 @@ def _explained(row: PredictionRow, explained: Mapping[str, Any]) -> Iterator[Tab
         ],
     )
     moved = ", ".join(
-        f"{e['lever']} {e['tokens_per_s']:+.2f} ({e['speedup']:+.2f})"
-        for e in explained["elasticities"]
+        f"{e.lever} {e.tokens_per_s:+.2f} ({e.speedup:+.2f})" for e in explained.elasticities
     )
     yield f"1 % more of each moves tokens/s (and the speedup) by, in %: {moved}"
-    yield f"most of the interval comes from {' and '.join(explained['dominant_variance'])}"
-    yield explained["sentence"]
+    yield f"most of the interval comes from {' and '.join(explained.dominant_variance)}"
+    yield explained.sentence
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -151,13 +151,13 @@ def _errors(rows: Sequence[Json], quantity: str) -> dict[str, Any] | None:
         np.array([row[f"{quantity}_ms"] for row in compared], dtype=np.float64) / measured - 1.0
     )
     spans = [(m, row[f"{quantity}_ms_interval"]) for m, row in zip(measured, compared, strict=True)]
-    held = [low <= m <= high for m, span in spans if span for low, high in [span]]
+    covered = [low <= m <= high for m, span in spans if span for low, high in [span]]
     return {
         "runs": len(compared),
         "median": _rounded(np.median(abs(signed))),
         "p90": _rounded(np.quantile(abs(signed), 0.9)),
         "bias": _rounded(np.median(signed)),
-        "coverage": _rounded(np.mean(held)) if held else None,
+        "coverage": _rounded(np.mean(covered)) if covered else None,
         "deciles": [_rounded(value) for value in np.percentile(abs(signed), DECILES)],
     }
 

@@ -44,10 +44,10 @@ def errors(pairs: Sequence[ComparedTime]) -> TimeErrors | None:
     if not pairs:
         return None
     signed = np.array([pair.error_ratio for pair in pairs])
-    held = [pair for pair in pairs if pair.interval_ms is not None]
+    with_interval = [pair for pair in pairs if pair.interval_ms is not None]
     widths = [
         p.interval_ms[1] / p.interval_ms[0]
-        for p in held
+        for p in with_interval
         if p.interval_ms is not None and p.interval_ms[0] > 0
     ]
     return TimeErrors(
@@ -56,7 +56,9 @@ def errors(pairs: Sequence[ComparedTime]) -> TimeErrors | None:
         median_error_ratio=float(np.median(abs(signed))),
         mean_error_ratio=float(abs(signed).mean()),
         p90_error_ratio=float(np.quantile(abs(signed), 0.9)),
-        coverage_ratio=sum(pair.inside for pair in held) / len(held) if held else None,
+        coverage_ratio=sum(pair.inside for pair in with_interval) / len(with_interval)
+        if with_interval
+        else None,
         width_ratio=float(np.median(widths)) if widths else None,
     )
 

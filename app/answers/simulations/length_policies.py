@@ -190,9 +190,8 @@ def own_schedule(scenario: Scenario, gains: Sequence[float]) -> Schedule:
             seconds = timer(batch, 1.0 + k, batch * context, [])
             seconds += draft(batch, k, batch * context, 0) if draft is not None and k else 0.0
             rates[i, k] = batch * tokens / seconds
-    return batch_schedule(
-        batches, range(len(gains)), rates, tolerance_ratio=0.0
-    )  # a change is paid where it happens
+    # without a tolerance: what a change of the length costs is paid where it happens
+    return batch_schedule(batches, range(len(gains)), rates, tolerance_ratio=0.0)
 
 
 def mean_context_tokens(workload: Workload) -> float:

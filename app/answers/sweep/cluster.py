@@ -45,9 +45,8 @@ def computed_on_ray(
             files, or processes die of a shard again and again.
     """
     ray = _ray()
-    with redirect_stdout(
-        sys.stderr
-    ):  # where Ray tells of processes that died; an answer goes out on the other
+    # Ray reports processes that died on standard output, which belongs to the answer
+    with redirect_stdout(sys.stderr):
         yield from _computed(ray, address, task, shards, parts)
 
 

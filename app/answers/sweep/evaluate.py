@@ -104,7 +104,7 @@ class SweepEvaluation:
                 configuration=plain, setting=build_setting(plain), candidates=[geometric(0.0, 0)]
             )
             return _Prepared(contender, None)
-        stated = group.recorded or ":" in group.drafter  # which is the same on every model
+        stated = group.recorded or ":" in group.drafter  # the same on every model
         at = "" if stated else names.model
         source = self._named(group.drafter, group.recorded, at).asked_on(names.model)
         drafting = drafter_question(plain, source)

@@ -77,11 +77,11 @@ class SweepFile(BaseModel):
     @field_validator("*")
     @classmethod
     def _once(cls, entries: tuple[Any, ...]) -> tuple[Any, ...]:
-        seen = set()
+        earlier = set()
         for entry in entries:
-            if entry in seen:
+            if entry in earlier:
                 raise ValueError(f"must hold each entry once, and holds {entry!r} twice")
-            seen.add(entry)
+            earlier.add(entry)
         return entries
 
 

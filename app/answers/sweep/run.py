@@ -150,10 +150,10 @@ def _begin(parts: Path, digest: str, *, resume: bool) -> None:
                 "holds an unfinished sweep: pass --resume to go on, or remove it", file=parts
             )
         try:
-            known = json.loads(begun.read_text(encoding="utf-8"))["digest"]
+            begun_digest = json.loads(begun.read_text(encoding="utf-8"))["digest"]
         except (OSError, ValueError, KeyError, TypeError):
-            known = None
-        if known != digest:
+            begun_digest = None
+        if begun_digest != digest:
             rule = (
                 "was begun with other lists, files, seed or release of rooftree; remove it, or name"
                 " another --out"
@@ -174,8 +174,8 @@ def _holds(file: Path, rows: int) -> bool:
     if not file.exists():
         return False
     try:
-        with opened_parquet(file) as found:
-            return bool(found.metadata.num_rows == rows)
+        with opened_parquet(file) as table:
+            return bool(table.metadata.num_rows == rows)
     except InputError:
         return False
 
@@ -185,8 +185,8 @@ def _is_whole(out: Path, digest: str) -> bool:
     if not out.is_file():
         return False
     try:
-        with opened_parquet(out) as found:
-            return bool((found.metadata.metadata or {}).get(DIGEST.encode()) == digest.encode())
+        with opened_parquet(out) as table:
+            return bool((table.metadata.metadata or {}).get(DIGEST.encode()) == digest.encode())
     except InputError:
         return False
 
@@ -203,8 +203,8 @@ def _metadata(sweep: Sweep, digest: str, seed: int) -> dict[str, str]:
 def _tables(files: Sequence[Path]) -> Iterator[pa.Table]:
     """The rows of files, some thousands at a time."""
     for file in files:
-        with opened_parquet(file) as found:
-            for batch in found.iter_batches(batch_size=ROW_GROUP_ROWS):
+        with opened_parquet(file) as rows:
+            for batch in rows.iter_batches(batch_size=ROW_GROUP_ROWS):
                 yield pa.Table.from_batches([batch])
 
 
@@ -234,23 +234,23 @@ def _join(
                 lineterminator="\n",
             )
             values.writerow(COLUMNS)
-        held: list[pa.Table] = []
+        waiting: list[pa.Table] = []
         for table in tables:
             summary.add(table)
             if values is not None:
                 values.writerows(zip(*(table[name].to_pylist() for name in COLUMNS), strict=True))
-            held.append(table)
-            if sum(each.num_rows for each in held) >= ROW_GROUP_ROWS:
-                held = _written(writer, held, form)
-        _written(writer, held, form)
+            waiting.append(table)
+            if sum(block.num_rows for block in waiting) >= ROW_GROUP_ROWS:
+                waiting = _written(writer, waiting, form)
+        _written(writer, waiting, form)
 
 
 def _written(
-    writer: pq.ParquetWriter | None, held: list[pa.Table], form: pa.Schema
+    writer: pq.ParquetWriter | None, waiting: list[pa.Table], form: pa.Schema
 ) -> list[pa.Table]:
-    """Write what is held as one row group; nothing is held then."""
-    if writer is not None and held:
+    """Write the waiting rows as one row group; none wait then."""
+    if writer is not None and waiting:
         writer.write_table(
-            pa.concat_tables(held).replace_schema_metadata(form.metadata).combine_chunks()
+            pa.concat_tables(waiting).replace_schema_metadata(form.metadata).combine_chunks()
         )
     return []

@@ -92,9 +92,8 @@ class _Pool:
                     )
                     raise InputError(rule, key=f"shard {shard}")
                 self.finished.put(shard)
-        except (
-            BaseException
-        ) as error:  # whatever it is ends the sweep, in the thread that asked for it
+        # whatever it is ends the sweep, in the thread that waits for its shards
+        except BaseException as error:
             self.finished.put(error)
 
     def end(self) -> None:

@@ -18,7 +18,7 @@ from app.dashboard.answer import Card, Figure, setting_of
 from app.dashboard.asking import Asked
 from app.dashboard.question import drafter_asked, where_asked
 from app.dashboard.state import State, milliseconds, sold_devices
-from app.dashboard.wording import as_words, said
+from app.dashboard.wording import as_words, error_words
 from app.questions.capacity import CapacityQuestion
 from app.render.charts.charts import PALETTE, digits, framed
 from app.render.charts.labels import label_places
@@ -86,7 +86,7 @@ def _device_row(
             question, chains, context=state.context, batches=batches, fewest=limit is None
         )
     except (InputError, InfeasibleError) as error:
-        return row | {"limited by": said(error)}
+        return row | {"limited by": error_words(error)}
     best = most_per_device(points, 0.0 if limit is None else 1.0 / limit)
     if best is None:
         reasons = ["misses the limit"] if points else list(dict.fromkeys(left_out.values()))
@@ -128,9 +128,8 @@ def price_date(device: str) -> str:
 def trade_card(rows: Sequence[Row], state: State) -> Card:
     """Price against energy of every device that has both, names where they cover nothing."""
     priced = [row for row in rows if row["$ per million tokens"] and row["J per token"]]
-    priced.sort(
-        key=lambda row: row["device"] not in (state.device, state.other_device)
-    )  # which choose their places first
+    # names are placed in this order, so that those of the two chosen devices are drawn
+    priced.sort(key=lambda row: row["device"] not in (state.device, state.other_device))
     x, y = ([row[key] for row in priced] for key in ("$ per million tokens", "J per token"))
     names = [row["device"] for row in priced]
     hover = [

@@ -30,7 +30,7 @@ from app.dashboard.question import (
     where_asked,
 )
 from app.dashboard.state import FACTORS, State, as_sold, with_values
-from app.dashboard.wording import said
+from app.dashboard.wording import error_words
 from app.questions.predict import PredictQuestion
 from app.render.charts.charts import digits
 from app.render.charts.roofline_chart import roofline_figure, step_bar_figure
@@ -113,7 +113,7 @@ def answer_hardware(state: State) -> PageAnswer:
         ],
         tables=[("Side by side", [*beside, _shown(state.other_device, other)])],
         notes=[
-            row.explain["sentence"],
+            row.explain.sentence,
             (
                 f"{acceptance_words(drafters(state)[0], state.draft_tokens)} It is taken to be"
                 " alike on every device."
@@ -154,9 +154,8 @@ def _only(answer: Predictions) -> PredictionRow:
 
 def _deferred(state: State, title: str) -> DeferredAnswer:
     """Every device at its best layout, and the cheapest of them for the load."""
-    compared = (
-        _every_device.__wrapped__ if state.upload else _every_device
-    )  # a session's recording is not kept
+    # an answer from a session's own recording is not cached
+    compared = _every_device.__wrapped__ if state.upload else _every_device
     loaded = with_values(State(), {name: getattr(state, name) for name in LOADED})
     rows, plans, line = compared(as_sold(loaded))
     load = (
@@ -210,7 +209,7 @@ def _described(state: State) -> Row | str:
         assert isinstance(answer, Predictions)
         return _point(_only(answer), state)
     except (InfeasibleError, InputError) as error:
-        return said(error)
+        return error_words(error)
 
 
 def _configured(state: State) -> State:

@@ -450,8 +450,8 @@ def _numbers(
 
 def _memory(setting: Setting, a: Acceptance, state: State) -> tuple[str, str]:
     needed = float(needed_bytes(setting, a, batch=state.batch, context=state.context))
-    there = setting.device.memory_bytes
-    return "Memory per device", f"{needed / GIB:.1f} of {there / GIB:.1f} GiB"
+    available = setting.device.memory_bytes
+    return "Memory per device", f"{needed / GIB:.1f} of {available / GIB:.1f} GiB"
 
 
 def _notes(setting: Setting, state: State, draft_tokens: int) -> list[str]:

@@ -15,7 +15,7 @@ from app.dashboard.controls.widgets import ask, read, wanted
 from app.dashboard.held import MOST_BYTES, OWN, SHOWN, hold_config
 from app.dashboard.state import FACTORS, State, as_sold, rate_of
 from app.dashboard.uploads.session import held_recording, uploaded
-from app.dashboard.wording import KNOWN_BY, plain, said
+from app.dashboard.wording import KNOWN_BY, error_words, plain
 from hardware_profiles.errors import RooftreeError
 
 QUESTION = {
@@ -176,7 +176,7 @@ def _own_config(state: State) -> None:
     try:
         name = hold_config(upload.getvalue())
     except RooftreeError as error:
-        st.session_state["wrong-model"] = said(error)
+        st.session_state["wrong-model"] = error_words(error)
         return
     st.session_state["next"] = replace(state, model=name)
     st.rerun()
@@ -187,5 +187,5 @@ def _own_recording(state: State) -> State:
     try:
         uploaded("acceptance")
     except RooftreeError as error:
-        st.caption(f":red[{plain(said(error))}]")
+        st.caption(f":red[{plain(error_words(error))}]")
     return replace(state, upload=held_recording())

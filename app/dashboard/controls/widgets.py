@@ -27,7 +27,7 @@ from app.dashboard.state import (
     with_values,
 )
 from app.dashboard.wording import KNOWN_BY as KNOWN_BY_WORDS
-from app.dashboard.wording import said
+from app.dashboard.wording import error_words
 from costmodel.acceptance_library import published
 from costmodel.method_library import load_method
 from costmodel.optimizers.candidates.policy_grid import threshold_values
@@ -56,7 +56,7 @@ def key_of(name: str) -> str:
     return f"asked-{name}--{times}" if times else f"asked-{name}"
 
 
-def held(state: State, name: str) -> Any:
+def value_of(state: State, name: str) -> Any:
     """A field's value as its widget holds it."""
     if name == "acceptance" and state.known_by == "rate":
         return rate_of(state)
@@ -67,7 +67,7 @@ def held(state: State, name: str) -> Any:
 def moved(state: State) -> bool:
     """Whether a widget holds another value than the state."""
     return any(
-        st.session_state.get(key_of(name), held(state, name)) != held(state, name)
+        st.session_state.get(key_of(name), value_of(state, name)) != value_of(state, name)
         for name in FIELDS
     )
 
@@ -78,8 +78,8 @@ def set_widgets(state: State) -> None:
     """
     before, times = st.session_state["state"], st.session_state.setdefault(SET, {})
     for name in FIELDS:
-        value = held(state, name)
-        if not value == held(before, name) == st.session_state.get(key_of(name), value):
+        value = value_of(state, name)
+        if not value == value_of(before, name) == st.session_state.get(key_of(name), value):
             times[name] = times.get(name, 0) + 1
 
 
@@ -136,13 +136,13 @@ def _stated(state: State, name: str) -> Any:
             return model_name(text)
         return checked(name, text)
     except InputError as error:
-        st.session_state[f"wrong-{name}"] = said(error)
+        st.session_state[f"wrong-{name}"] = error_words(error)
         return getattr(state, name)
 
 
 def _widget(name: str, state: State, key: str) -> None:
     control, kind = control_of(name), FIELDS[name].type
-    label, text, value = control.label, control.help, held(state, name)
+    label, text, value = control.label, control.help, value_of(state, name)
     if isinstance(value, float) and control.step is not None:
         low, high = float(control.least), float(control.most)
         st.slider(label, low, high, value, step=control.step, key=key, help=text)

@@ -103,7 +103,7 @@ def parsed_upload(
             f"must hold 1 to {MOST_BYTES >> 20} MiB", key="upload", value=f"{len(content)} bytes"
         )
     with tempfile.TemporaryDirectory(prefix="rooftree-upload-") as folder:
-        upload, made = (
+        upload, recording = (
             Path(folder) / f"{NAME}{_ending(name, content)}",
             Path(folder) / "read.parquet",
         )
@@ -114,7 +114,7 @@ def parsed_upload(
             "-m",
             "app.dashboard.uploads.reading",
             upload.name,
-            made.name,
+            recording.name,
             kind,
             format,
         ]
@@ -126,7 +126,7 @@ def parsed_upload(
             "NUMBA_CACHE_DIR": folder,
         }
         code, output = _worked(words, folder, about, seconds, report)
-        if code != 0 or not made.exists():
+        if code != 0 or not recording.exists():
             first, _, rest = output.decode(errors="replace").strip().partition("\n")
             last = (rest if code == UNCLEAR else first)[:MOST_MESSAGE].replace(upload.name, shown)
             if code == UNCLEAR:
@@ -136,8 +136,8 @@ def parsed_upload(
         from traces.storage.confidence_file import read_confidence
 
         if kind == "confidence":
-            return replace(read_confidence(made), file=shown)
-        return replace(read_acceptance(made), file=shown)
+            return replace(read_confidence(recording), file=shown)
+        return replace(read_acceptance(recording), file=shown)
 
 
 def _ending(name: str, content: bytes) -> str:

@@ -7,13 +7,10 @@ them.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
+from app.exporters.diffusion.program import MaskedDecoding, Program
 from app.exporters.result import Written, comments
 from costmodel.engines.refining.dinfer import TOKEN_IDS
-
-if TYPE_CHECKING:
-    from app.exporters.diffusion.program import MaskedDecoding, Program
 
 SETTINGS_FILE = "dinfer-settings.json"
 SCRIPT_FILE = "dinfer-answer.py"

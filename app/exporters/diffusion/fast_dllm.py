@@ -6,13 +6,8 @@ GSM8K unless changed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from app.exporters.diffusion.program import written
+from app.exporters.diffusion.program import MaskedDecoding, Program, written
 from app.exporters.result import Written, command_line, script
-
-if TYPE_CHECKING:
-    from app.exporters.diffusion.program import MaskedDecoding, Program
 
 SCRIPT_FILE = "fast-dllm-eval.sh"
 TASK = "gsm8k"

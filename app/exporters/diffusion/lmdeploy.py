@@ -6,12 +6,8 @@ for pipelines.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from app.exporters.diffusion.program import MaskedDecoding, Program
 from app.exporters.result import Written, command_line, json_lines, script
-
-if TYPE_CHECKING:
-    from app.exporters.diffusion.program import MaskedDecoding, Program
 
 SCRIPT_FILE = "lmdeploy-serve.sh"
 CONFIG_FILE = "lmdeploy-engine-config.json"
@@ -76,9 +72,8 @@ def _limits(program: Program, decoding: MaskedDecoding) -> dict[str, str | int |
     if decoding.chosen.max_length is not None:
         values["session_len"] = decoding.chosen.max_length
     if decoding.requests * block > prefill:
-        values["max_prefill_token_num"] = (
-            decoding.requests * block
-        )  # else it lowers the batch, with a warning alone
+        # otherwise LMDeploy lowers the batch, with nothing but a warning
+        values["max_prefill_token_num"] = decoding.requests * block
     for key, stated, spellings in (
         ("dtype", where.dtype, _WEIGHTS),
         ("quant_policy", where.kv_dtype, _CACHE),

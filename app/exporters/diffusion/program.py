@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from app.exporters.checkpoints import target_checkpoint
+from costmodel.architectures.library import load_model
+from costmodel.configuration import DecodingConfiguration
 from costmodel.engine_library import load_refining
 from costmodel.engines.record.refining import EngineSetting, Refining, RuleForm, Value
 from costmodel.laws.refined_method import method_policy
+from costmodel.method import Method
 from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError, UnknownNameError
-
-if TYPE_CHECKING:
-    from costmodel.configuration import DecodingConfiguration
-    from costmodel.method import Method
-    from traces.kinds.refine_policy import RefinePolicy
+from traces.kinds.refine_policy import RefinePolicy
 
 _UNREAD = "was not looked up for masked blocks"
 
@@ -159,6 +157,9 @@ class Program:
     def target(self, decoding: MaskedDecoding, notes: list[str]) -> str:
         """The target as the program loads it; what a reader must know of it is added to the
         notes.
+
+        Raises:
+            InputError: no target is named.
         """
         name = decoding.chosen.deployment.model
         if not name:
@@ -234,8 +235,6 @@ def written(value: Value) -> str:
 
 
 def _model_type(name: str) -> str:
-    from costmodel.architectures.library import load_model
-
     try:
         return load_model(name).model_type
     except InputError:

@@ -6,16 +6,11 @@ The server's flags and a YAML file with the algorithm's keys. Leaves out drafts
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from app.exporters.dialect import Dialect
-from app.exporters.diffusion.program import written
+from app.exporters.diffusion.program import MaskedDecoding, Program, written
 from app.exporters.result import Written, command_line, script
 from app.exporters.sglang import SCRIPT_FILE, deployment_flags
-
-if TYPE_CHECKING:
-    from app.exporters.diffusion.program import MaskedDecoding, Program
-    from costmodel.engines.record.refining import Value
+from costmodel.engines.record.refining import Value
 
 ALGORITHM_FILE = "sglang-dllm.yaml"
 

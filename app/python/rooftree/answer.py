@@ -14,10 +14,11 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.answers.answer import Answer as Typed
+from app.answers.answer import Answer as VerbAnswer
 from app.answers.answer import Table
 from app.render.files import write_files
-from app.render.json import jsonable
+from app.render.frame import frame, wanted_columns, wanted_rows
+from app.render.json import SCHEMA, jsonable
 from app.render.text import drawn, show
 from hardware_profiles.errors import InputError
 
@@ -33,7 +34,7 @@ class Answer:
     under that key.
     """
 
-    def __init__(self, verb: str, answered: Typed) -> None:
+    def __init__(self, verb: str, answered: VerbAnswer) -> None:
         self.verb = verb
         self._answered = answered
 
@@ -46,8 +47,6 @@ class Answer:
 
     def to_json(self) -> dict[str, Any]:
         """The object that the verb's `--json` prints, as plain dictionaries, lists and numbers."""
-        from app.render.json import SCHEMA
-
         return {"schema": SCHEMA, **jsonable(self._answered)}
 
     def to_frame(self, part: str | None = None, *, all_columns: bool = False) -> pandas.DataFrame:
@@ -62,8 +61,6 @@ class Answer:
         Raises:
             InputError: no such rows, or pandas is missing.
         """
-        from app.render.frame import frame, wanted_columns, wanted_rows
-
         if part is None and self.verb == "sweep" and "out" in self.keys():
             import pandas
 
@@ -84,11 +81,11 @@ class Answer:
         body = self.to_json()
         if part is None:
             return [dict(row) for row in jsonable(self._answered.own_rows)]
-        found = body.get(part) or []
-        if part not in body or not all(isinstance(row, Mapping) for row in found):
+        rows = body.get(part) or []
+        if part not in body or not all(isinstance(row, Mapping) for row in rows):
             lists = [key for key, value in body.items() if isinstance(value, list)]
             raise InputError(f"must be one of {', '.join(lists)}", key="part", value=part)
-        return found
+        return rows
 
     def plot(self, kind: str | None = None, **choice: Any) -> plotly.graph_objects.Figure:
         """A figure of the answer.

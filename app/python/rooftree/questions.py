@@ -64,7 +64,7 @@ def ask_verb(verb: str, arguments: Sequence[Option], options: Mapping[str, Optio
     values: dict[str, Any] = {}
     for name, value in options.items():
         if value is not None:
-            field = _known(verb, name, table)
+            field = _named_field(verb, name, table)
             values[field.name] = field.read(_readable(value), key=name)
     unnamed = [word for value in arguments for word in stated_words(_readable(value))]
     for field in fields_of(VERBS[verb]):
@@ -74,11 +74,11 @@ def ask_verb(verb: str, arguments: Sequence[Option], options: Mapping[str, Optio
     if unnamed:
         raise InputError("takes no further argument", key=f"rooftree {verb}", value=unnamed[0])
     try:
-        found: Answer = ask(VERBS[verb], values, silent=True)
+        answer: Answer = ask(VERBS[verb], values, silent=True)
     except RooftreeError as error:
         error.key = _as_keyword(error.key, table)
         raise
-    return found
+    return answer
 
 
 def _as_keyword(key: str | None, table: Mapping[str, NamedField]) -> str | None:
@@ -87,7 +87,7 @@ def _as_keyword(key: str | None, table: Mapping[str, NamedField]) -> str | None:
     return keyword if key != keyword and keyword in table else key
 
 
-def _known(verb: str, name: str, table: Mapping[str, NamedField]) -> NamedField:
+def _named_field(verb: str, name: str, table: Mapping[str, NamedField]) -> NamedField:
     """The field that a keyword names.
 
     Raises:

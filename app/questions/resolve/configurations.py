@@ -53,7 +53,13 @@ def named_method(recorded: AcceptanceTrace) -> str:
 
 
 def law_of(recorded: AcceptanceTrace, method: str, lengths: Sequence[int]) -> Law:
-    """The law by which a method verifies chains on a recording."""
+    """The law by which a method verifies chains on a recording.
+
+    Args:
+        recorded: what is replayed.
+        method: slug.
+        lengths: draft tokens of the chains.
+    """
     verify = load_method(method).verify
     return law_for(recorded, verify.rule, lengths, at=verify.at)
 

@@ -32,6 +32,6 @@ def with_launches(records: Records, launch: str, *, file: str) -> Records:
     try:
         name = str(read_launch(launch))
     except UnknownNameError as error:
-        known = [*LOAD_PATTERNS, "inferencex-2026-03", AS_PUBLISHED, NONE]
-        raise UnknownNameError("launch", error.name, known, key="--launch") from None
+        names = [*LOAD_PATTERNS, "inferencex-2026-03", AS_PUBLISHED, NONE]
+        raise UnknownNameError("launch", error.name, names, key="--launch") from None
     return [{**record, "launch": record.get("launch") or name} for record in records]

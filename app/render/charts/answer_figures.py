@@ -90,9 +90,9 @@ def _at(draw: Callable[[Rankings, int], Figure], quantity: str = "", title: str 
                 value=context,
             )
         at = answered_contexts[0] if context is None else context
-        one = _one_of(answer)
-        if one is not None:
-            return draw(one, at)
+        rankings = _one_of(answer)
+        if rankings is not None:
+            return draw(rankings, at)
         return _over_batch("choices", quantity, title, by=())(answer, at) if quantity else None
 
     return drawn
@@ -107,16 +107,16 @@ def _one_of(answer: Recommended | RecommendedCells) -> Rankings | None:
 
 
 def _acceptance(answer: Recommended | RecommendedCells, context: int | None) -> Figure | None:
-    one = _one_of(answer)
-    return None if one is None else acceptance_figure(one)
+    rankings = _one_of(answer)
+    return None if rankings is None else acceptance_figure(rankings)
 
 
 def _best_tree(answer: Recommended | RecommendedCells, context: int | None) -> Figure | None:
-    one = _one_of(answer)
-    row = None if one is None else best_tree(one)
-    if one is None or row is None or row.tree is None:
+    rankings = _one_of(answer)
+    row = None if rankings is None else best_tree(rankings)
+    if rankings is None or row is None or row.tree is None:
         return None
-    return tree_figure(Tree.from_json(row.tree), path_acceptance(one, row))
+    return tree_figure(Tree.from_json(row.tree), path_acceptance(rankings, row))
 
 
 def _policies(answer: Recommended, context: int | None) -> Figure | None:

@@ -72,7 +72,7 @@ def speedup_figure(answer: Rankings, context: int) -> Figure:
         context: one of `answer.contexts`.
     """
     batches = _batches(answer, context)
-    one: Figure = {
+    equal_speed: Figure = {
         "type": "scatter",
         "mode": "lines",
         "name": "no speculation",
@@ -82,7 +82,7 @@ def speedup_figure(answer: Rankings, context: int) -> Figure:
         "hoverinfo": "skip",
     }
     lines = _lines(answer, context, lambda row: (row.speedup, row.speedup_interval), "×", "speedup")
-    return framed([one, *lines], batch_axis(batches), {"title": {"text": "speedup (×)"}})
+    return framed([equal_speed, *lines], batch_axis(batches), {"title": {"text": "speedup (×)"}})
 
 
 def throughput_figure(answer: Rankings, context: int) -> Figure:
@@ -348,7 +348,15 @@ def _acceptance_traces(
 
 
 def line_of(name: str, place: int, x: Sequence[Any], y: Sequence[Any], hover: list[str]) -> Figure:
-    """A line with markers in the colour and dashes of its place among others."""
+    """A line with markers in the colour and dashes of its place among others.
+
+    Args:
+        name: in the legend; it is escaped here.
+        place: among the lines of the figure, from 0.
+        x: of the markers.
+        y: of the markers.
+        hover: text of every marker, escaped already.
+    """
     color = PALETTE[place % len(PALETTE)]
     return {
         "type": "scatter",

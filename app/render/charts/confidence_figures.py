@@ -9,10 +9,9 @@ import numpy as np
 from app.render.charts.charts import NEUTRAL, PALETTE, Figure, framed
 from traces.replay.confidence.passes import PromptPasses
 
-MOST_PASSES, MOST_POSITIONS = (
-    256,
-    512,
-)  # what a browser draws at once; longer runs show their beginning
+# what a browser draws at once; longer runs show their beginning
+MOST_PASSES = 256
+MOST_POSITIONS = 512
 HEIGHT_PIXELS = 460
 
 

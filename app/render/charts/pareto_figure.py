@@ -69,7 +69,7 @@ def pareto_figure(
                     "color": PALETTE[4],
                     "line": {"color": NEUTRAL, "width": 1.5},
                 },
-                **_said([chosen], command),
+                **_hover([chosen], command),
             }
         )
     if least_user_tokens_per_s is not None:
@@ -120,11 +120,11 @@ def _line(
             "size": 7 if drafts else 6,
             "symbol": mark if drafts else f"{mark}-open",
         },
-        **_said(points, command),
+        **_hover(points, command),
     }
 
 
-def _said(points: Sequence[LayoutPoint], command: Callable[[LayoutPoint], str] | None) -> Figure:
+def _hover(points: Sequence[LayoutPoint], command: Callable[[LayoutPoint], str] | None) -> Figure:
     words = [
         f"<b>{point_words(point)}</b><br>{digits(point.user_tokens_per_s)} tokens/s per user"
         f" ({digits(1.0 / point.user_tokens_per_s / MILLI)} ms a"

@@ -1,20 +1,21 @@
 """How do an explained step and a break-even look as charts?
 
-Pure functions from JSON objects to figures in Plotly's JSON form, as `charts`. Names are untrusted
-and leave here HTML-escaped. Leaves out the page around the figures (`explain_report`).
+Pure functions from rows of answers to figures in Plotly's JSON form, as `charts`. Names are
+untrusted and leave here HTML-escaped. Leaves out the page around the figures (`explain_report`).
 """
 
 import html
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Literal
 
+from app.answers.breakeven.rows import BreakEvenPoint
+from app.answers.explanations import ExplainedStep, OperationRow, Roofs
 from app.render.charts.charts import NEUTRAL, Figure, digits, framed
+from costmodel.answers.explain import Roof
 from hardware_profiles.units import GIGA, MILLI, TERA
 
-Json = Mapping[str, Any]
-
 # Okabe & Ito 2008 again; a roof keeps its colour in every chart
-ROOF_COLORS = {
+ROOF_COLORS: Mapping[Roof, str] = {
     "bandwidth": "#0072B2",
     "compute": "#D55E00",
     "link": "#CC79A7",
@@ -25,25 +26,23 @@ SYMBOLS = {"verify": "circle", "draft": "diamond", "engine": "square"}
 _LEAST_SHARE = 0.002  # of the step; smaller operations are left out of the bar chart
 
 
-def roofline_figure(explained: Json, roofs: Json) -> Figure:
+def roofline_figure(explained: ExplainedStep, roofs: Roofs) -> Figure:
     """The step's operations under the device's roofs, sized by their share of the step.
 
     Args:
-        explained: the `explain` object of a prediction.
-        roofs: bandwidth and peak of the device.
+        explained: where the time of the step goes.
+        roofs: of the device.
     """
-    shown = [
-        o for o in explained["operations"] if o["intensity_flops_per_byte"] and o["seconds"] > 0
-    ]
-    total = sum(o["seconds"] for o in explained["operations"])
-    bandwidth, peak = roofs["bandwidth_bytes_per_s"], roofs["peak_flops_per_s"]
+    shown = [o for o in explained.operations if o.intensity_flops_per_byte and o.seconds > 0]
+    total = sum(o.seconds for o in explained.operations)
+    bandwidth, peak = roofs.bandwidth_bytes_per_s, roofs.peak_flops_per_s
     ridge = peak / bandwidth
-    intensities = [o["intensity_flops_per_byte"] for o in shown] or [ridge]
+    intensities = [x for o in shown if (x := o.intensity_flops_per_byte) is not None] or [ridge]
     low, high = min(*intensities, ridge) / 3, max(*intensities, ridge) * 6
     roof: Figure = {
         "type": "scatter",
         "mode": "lines",
-        "name": f"roofs of {_text(roofs['device'])}, {_text(roofs['dtype'])}",
+        "name": f"roofs of {_text(roofs.device)}, {_text(roofs.dtype)}",
         "x": [low, ridge, high],
         "y": [low * bandwidth / TERA, peak / TERA, peak / TERA],
         "line": {"color": NEUTRAL, "width": 2.5},
@@ -56,21 +55,21 @@ def roofline_figure(explained: Json, roofs: Json) -> Figure:
     }
     data = [roof]
     for phase, symbol in SYMBOLS.items():
-        operations = [o for o in shown if o["phase"] == phase]
+        operations = [o for o in shown if o.phase == phase]
         if operations:
             data.append(
                 {
                     "type": "scatter",
                     "mode": "markers",
                     "name": phase,
-                    "x": [o["intensity_flops_per_byte"] for o in operations],
-                    "y": [max(o["flops"] / o["seconds"] / TERA, 1e-9) for o in operations],
+                    "x": [o.intensity_flops_per_byte for o in operations],
+                    "y": [max(o.flops / o.seconds / TERA, 1e-9) for o in operations],
                     "marker": {
                         "symbol": symbol,
                         "opacity": 0.85,
                         "line": {"color": NEUTRAL, "width": 1},
-                        "color": [ROOF_COLORS[o["bound"]] for o in operations],
-                        "size": [9 + 34 * (o["seconds"] / total) ** 0.5 for o in operations],
+                        "color": [ROOF_COLORS[o.bound] for o in operations],
+                        "size": [9 + 34 * (o.seconds / total) ** 0.5 for o in operations],
                     },
                     "hoverinfo": "text",
                     "hovertext": [_words(o, total) for o in operations],
@@ -81,16 +80,16 @@ def roofline_figure(explained: Json, roofs: Json) -> Figure:
     return framed(data, bottom, side, height=420)
 
 
-def step_bar_figure(explained: Json) -> Figure:
+def step_bar_figure(explained: ExplainedStep) -> Figure:
     """Milliseconds of every operation, stacked by the roof that they wait for, the longest on
     top.
     """
-    total = sum(o["seconds"] for o in explained["operations"])
-    shown = [o for o in explained["operations"] if o["seconds"] >= _LEAST_SHARE * total][::-1]
-    names = [_text(o["name"]) for o in shown]
+    total = sum(o.seconds for o in explained.operations)
+    shown = [o for o in explained.operations if o.seconds >= _LEAST_SHARE * total][::-1]
+    names = [_text(o.name) for o in shown]
     data: list[Figure] = []
     for roof, color in ROOF_COLORS.items():
-        if any(o["by_roof_s"][roof] > 0 for o in shown):
+        if any(o.by_roof_s[roof] > 0 for o in shown):
             data.append(
                 {
                     "type": "bar",
@@ -98,7 +97,7 @@ def step_bar_figure(explained: Json) -> Figure:
                     "name": roof,
                     "y": names,
                     "marker": {"color": color},
-                    "x": [o["by_roof_s"][roof] / MILLI for o in shown],
+                    "x": [o.by_roof_s[roof] / MILLI for o in shown],
                     "hoverinfo": "text",
                     "textposition": "none",
                     "hovertext": [_words(o, total) for o in shown],
@@ -114,7 +113,9 @@ def step_bar_figure(explained: Json) -> Figure:
     return figure
 
 
-def break_even_figure(points: Sequence[Json], *, of: str, title: str) -> Figure:
+def break_even_figure(
+    points: Sequence[BreakEvenPoint], *, of: Literal["least_acceptance", "speedup"], title: str
+) -> Figure:
     """A heat map over batch and context of one quantity of `breakeven`.
 
     Args:
@@ -122,10 +123,10 @@ def break_even_figure(points: Sequence[Json], *, of: str, title: str) -> Figure:
         of: `least_acceptance` or `speedup`.
         title: of the colour bar.
     """
-    batches = sorted({int(p["batch"]) for p in points})
-    contexts = sorted({int(p["context"]) for p in points})
-    at = {(p["context"], p["batch"]): p for p in points}
-    values = [[at[c, b].get(of) if (c, b) in at else None for b in batches] for c in contexts]
+    batches = sorted({p.batch for p in points})
+    contexts = sorted({p.context for p in points})
+    at = {(p.context, p.batch): p for p in points}
+    values = [[getattr(at[c, b], of) if (c, b) in at else None for b in batches] for c in contexts]
     words = [
         [
             "too large" if (c, b) not in at else "never" if v is None else digits(v)
@@ -167,14 +168,14 @@ def break_even_figure(points: Sequence[Json], *, of: str, title: str) -> Figure:
     return framed([heat], bottom, side, height=max(260, 140 + 46 * len(contexts)))
 
 
-def _words(o: Json, total: float) -> str:
-    intensity = o["intensity_flops_per_byte"]
+def _words(o: OperationRow, total: float) -> str:
+    intensity = o.intensity_flops_per_byte
     flops = f"<br>{digits(intensity)} FLOP/byte" if intensity else ""
     return (
-        f"<b>{_text(o['name'])}</b><br>{digits(o['seconds'] / MILLI)} ms,"
-        f" {100 * o['seconds'] / total:.1f} % of the step<br>waits for"
-        f" {_text(o['bound'])}{flops}<br>{100 * o['bandwidth_ratio']:.0f} % of the bandwidth,"
-        f" {100 * o['compute_ratio']:.0f} % of the peak"
+        f"<b>{_text(o.name)}</b><br>{digits(o.seconds / MILLI)} ms,"
+        f" {100 * o.seconds / total:.1f} % of the step<br>waits for"
+        f" {_text(o.bound)}{flops}<br>{100 * o.bandwidth_ratio:.0f} % of the bandwidth,"
+        f" {100 * o.compute_ratio:.0f} % of the peak"
     )
 
 

@@ -1,8 +1,8 @@
 """How does a person read an explained step or a break-even? As one HTML file that needs no network.
 
-Builds pages from JSON answers with the style and the guards of `report`: everything in an answer is
-untrusted text, and a content security policy lets only the page's own scripts run. Leaves out the
-figures (`roofline_chart`).
+Builds pages from the rows of answers with the style and the guards of `page`: everything in an
+answer is untrusted text, and a content security policy lets only the page's own scripts run. Leaves
+out the figures (`roofline_chart`).
 """
 
 from collections.abc import Mapping
@@ -10,15 +10,14 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from app.answers.breakeven.rows import BreakEvens
+from app.answers.breakeven.rows import BreakEvenPoint, BreakEvens
+from app.answers.cells import LISTED
+from app.answers.explanations import ExplainedStep
 from app.answers.pages import plots_available
-from app.answers.predict.rows import Predictions
+from app.answers.predict.rows import PredictionRow, Predictions
 from app.render.charts.charts import Figure
 from app.render.charts.roofline_chart import break_even_figure, roofline_figure, step_bar_figure
 from app.render.html.page import figure_card, html_page, html_table, write_page
-from app.render.json import jsonable
-
-Json = Mapping[str, Any]
 
 
 def write_pages(answer: Predictions | BreakEvens, folder: Path) -> None:
@@ -28,17 +27,16 @@ def write_pages(answer: Predictions | BreakEvens, folder: Path) -> None:
     if not plots_available():
         return
     if isinstance(answer, BreakEvens):
-        write_break_even(jsonable(answer), folder / "breakeven.html")
+        write_break_even(answer, folder / "breakeven.html")
     elif answer.inputs["explain"]:
-        write_explanations(jsonable(answer), answer.roofs, folder / "explain.html")
+        write_explanations(answer, folder / "explain.html")
 
 
-def write_explanations(answer: Json, roofs: Json, path: Path) -> None:
-    """Write the explanations of `predict --explain` as a page.
+def write_explanations(answer: Predictions, path: Path) -> None:
+    """Write the explanations of `predict --explain` as a page; cells that cannot be run have none.
 
     Args:
-        answer: its JSON object; every prediction has an `explain`.
-        roofs: bandwidth and peak of the device.
+        answer: with predictions that are explained.
         path: the HTML file; its folder is made.
 
     Raises:
@@ -46,20 +44,18 @@ def write_explanations(answer: Json, roofs: Json, path: Path) -> None:
     """
     figures: dict[str, Figure] = {}
     parts = []
-    for n, row in enumerate(answer["predictions"]):
-        explained = row["explain"]
-        where = (
-            f"batch {row['batch']:,}, context {row['context']:,}, {row['draft_tokens']} draft"
-            " tokens"
-        )
+    for n, row in enumerate(answer.predictions):
+        if not isinstance(row, PredictionRow) or row.explain is None:
+            continue
+        where = f"batch {row.batch:,}, context {row.context:,}, {row.draft_tokens} draft tokens"
         parts.append(
             "<header><p"
-            f' class="eyebrow">{escape(where)}</p><h1>{escape(explained["sentence"])}</h1></header><section'
+            f' class="eyebrow">{escape(where)}</p><h1>{escape(row.explain.sentence)}</h1></header><section'
             ' class="grid">'
             + figure_card(
                 figures,
                 f"roofline-{n}",
-                roofline_figure(explained, roofs),
+                roofline_figure(row.explain, answer.roofs),
                 "Roofline",
                 "Every operation of the step; size: its share of the time, colour: what it waits"
                 " for.",
@@ -67,21 +63,21 @@ def write_explanations(answer: Json, roofs: Json, path: Path) -> None:
             + figure_card(
                 figures,
                 f"step-{n}",
-                step_bar_figure(explained),
+                step_bar_figure(row.explain),
                 "Where the step’s time goes",
                 "One device; colour: what the time waits for. Launch: all fixed times of kernels.",
             )
             + "</section>"
-            + _levers(explained)
+            + _levers(row.explain)
         )
-    write_page(_page(answer, "Explained step", "".join(parts), figures), path)
+    write_page(_page(answer.inputs, "Explained step", "".join(parts), figures), path)
 
 
-def write_break_even(answer: Json, path: Path) -> None:
+def write_break_even(answer: BreakEvens, path: Path) -> None:
     """Write the answer of `breakeven` as a page of heat maps over batch and context.
 
     Args:
-        answer: its JSON object.
+        answer: with a point for every batch and context.
         path: the HTML file; its folder is made.
 
     Raises:
@@ -89,11 +85,11 @@ def write_break_even(answer: Json, path: Path) -> None:
     """
     figures: dict[str, Figure] = {}
     parts = ['<header><h1>When does drafting pay?</h1></header><section class="grid">']
-    able = [p for p in answer["points"] if p.get("feasible", True)]
-    names = [name for name in ("model", "device", "engine") if len({p.get(name) for p in able}) > 1]
-    groups: dict[tuple[Any, ...], list[Json]] = {}
+    able = [p for p in answer.points if isinstance(p, BreakEvenPoint)]
+    names = [name for name in LISTED if len({getattr(p, name) for p in able}) > 1]
+    groups: dict[tuple[Any, ...], list[BreakEvenPoint]] = {}
     for p in able:
-        groups.setdefault((p["draft_tokens"], *(p[name] for name in names)), []).append(p)
+        groups.setdefault((p.draft_tokens, *(getattr(p, name) for name in names)), []).append(p)
     for (length, *cell), points in groups.items():
         plural = "s" if length != 1 else ""
         draft, key = (
@@ -110,7 +106,7 @@ def write_break_even(answer: Json, path: Path) -> None:
                 "Constant rate of one token at which the method equals plain decoding.",
             )
         )
-        if any("speedup" in p for p in points):
+        if any(p.speedup is not None for p in points):
             speedup = break_even_figure(points, of="speedup", title="speedup (×)")
             parts.append(
                 figure_card(
@@ -122,23 +118,23 @@ def write_break_even(answer: Json, path: Path) -> None:
                 )
             )
     parts.append("</section>")
-    write_page(_page(answer, "Break-even", "".join(parts), figures), path)
+    write_page(_page(answer.inputs, "Break-even", "".join(parts), figures), path)
 
 
-def _levers(explained: Json) -> str:
+def _levers(explained: ExplainedStep) -> str:
     lines = [
         (
-            escape(e["lever"].replace("_", " ")),
-            f"{e['step']:+.2f}",
-            f"{e['tokens_per_s']:+.2f}",
-            f"{e['speedup']:+.2f}",
+            escape(e.lever.replace("_", " ")),
+            f"{e.step:+.2f}",
+            f"{e.tokens_per_s:+.2f}",
+            f"{e.speedup:+.2f}",
         )
-        for e in explained["elasticities"]
+        for e in explained.elasticities
     ]
     first = html_table(("1 % more …", "step time, %", "tokens/s, %", "speedup, %"), lines)
     parts = [
-        (escape(v["term"]), f"{100 * v['step_ratio']:.0f}", f"{100 * v['speedup_ratio']:.0f}")
-        for v in explained["variance"]
+        (escape(v.term), f"{100 * v.step_ratio:.0f}", f"{100 * v.speedup_ratio:.0f}")
+        for v in explained.variance
     ]
     second = html_table(("interval comes from", "step time, %", "speedup, %"), parts)
     return (
@@ -147,8 +143,7 @@ def _levers(explained: Json) -> str:
     )
 
 
-def _page(answer: Json, name: str, body: str, figures: Mapping[str, Figure]) -> str:
-    inputs = answer.get("inputs") or {}
+def _page(inputs: Mapping[str, Any], name: str, body: str, figures: Mapping[str, Figure]) -> str:
     question = " · ".join(
         str(inputs[key]) for key in ("model", "device", "method", "engine") if inputs.get(key)
     )

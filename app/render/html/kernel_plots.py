@@ -51,7 +51,11 @@ def write_kernel_page(trace: KernelTrace, path: Path, *, device: Device | None =
 
 
 def kernel_page(trace: KernelTrace, *, device: Device | None = None) -> str:
-    """The page that `write_kernel_page` writes; the same rows give the same text."""
+    """The page that `write_kernel_page` writes; the same rows give the same text.
+
+    Raises:
+        InputError: nothing to draw, or plotly is missing.
+    """
     cards = [
         *attention_cards(trace, device),
         *gemm_cards(trace, device),

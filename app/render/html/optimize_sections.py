@@ -53,13 +53,13 @@ def shared_schedules(answer: Rankings) -> str:
     """
     rows = [
         [
-            f"{escape(str(each.drafter))}: {escape(schedule_words(each.schedule))}",
+            f"{escape(str(shared.drafter))}: {escape(schedule_words(shared.schedule))}",
             f"{at.context:,}",
             f"{digits(100 * at.loss_ratio)} %",
             f"{digits(100 * at.own_schedule_loss_ratio)} %",
         ]
-        for each in answer.context_schedules
-        for at in each.contexts
+        for shared in answer.context_schedules
+        for at in shared.contexts
     ]
     if not rows:
         return ""

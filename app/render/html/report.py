@@ -193,16 +193,16 @@ def _badges(answer: Rankings) -> Iterable[str]:
 
 
 def _charts(answer: Rankings, figures: Figures) -> Iterable[str]:
-    asked = answer.contexts
-    if len(asked) > 1:
+    contexts = answer.contexts
+    if len(contexts) > 1:
         buttons = "".join(
             '<label><input type="radio" name="context"'
             f' value="{n}"{" checked" if n == 0 else ""}>{c:,}</label>'
-            for n, c in enumerate(asked)
+            for n, c in enumerate(contexts)
         )
         yield f"<fieldset><legend>context, cached tokens per request</legend>{buttons}</fieldset>"
     cards: list[str] = []
-    for n, context in enumerate(asked):
+    for n, context in enumerate(contexts):
         kind = f'data-context="{n}"{" hidden" if n else ""}'
         cards += [
             _card(
@@ -317,11 +317,11 @@ def _choices(answer: Rankings) -> str:
             escape(str(row.limit)),
         ]
 
-    behind = {(here.batch, here.context): here for here in answer.cells}
+    by_place = {(cell.batch, cell.context): cell for cell in answer.cells}
 
     def winner(row: ChoiceRow) -> list[str]:
-        here = behind.get((row.batch, row.context))
-        after, lost = (None, None) if here is None else (here.runner_up, here.lost_ratio)
+        cell = by_place.get((row.batch, row.context))
+        after, lost = (None, None) if cell is None else (cell.runner_up, cell.lost_ratio)
         name = " ".join(str(part) for part in (after.drafter, after.draft) if part) if after else ""
         return [*cells(row), escape(name), "" if lost is None else f"{100 * lost:.0f} %"]
 
@@ -374,7 +374,7 @@ def _schedules(answer: Rankings) -> str:
 
 
 def _origin(answer: Rankings) -> str:
-    found = []
+    lines = []
     for d in answer.drafters:
         sampling = ", ".join(f"{key} {value}" for key, value in (d.sampling or {}).items())
         badge = ' <b class="badge warn">borrowed</b>' if d.borrowed else ""
@@ -392,7 +392,7 @@ def _origin(answer: Rankings) -> str:
         counts = [
             "" if count is None else f"{count:,}" for count in (d.requests, d.tokens, d.level)
         ]
-        found.append([*cells, *counts])
+        lines.append([*cells, *counts])
     head = (
         "drafter",
         "acceptance",
@@ -412,7 +412,7 @@ def _origin(answer: Rankings) -> str:
     )
     return (
         '<section class="card"><h2>Where the numbers come from</h2>'
-        f"{_table(head, found, words=range(7)) if found else ''}"
+        f"{_table(head, lines, words=range(7)) if lines else ''}"
         f"{_costs(answer)}"
         "<p>80 % intervals combine a bootstrap over recorded requests with the cost model’s"
         " measured residuals; where "
@@ -431,7 +431,7 @@ def _costs(answer: Rankings) -> str:
     lines: dict[str, list[str]] = {}
     for row in answer.ranked:
         origin = row.provenance
-        assert origin is not None  # as above
+        assert origin is not None  # rows of drafts have one; masked blocks have another page
         device, overhead = origin.device, origin.overhead
         fitted = f"fitted on {device.constants_from or 'no device'} ({origin.fidelity})"
         terms = ", ".join(

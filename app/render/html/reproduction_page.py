@@ -38,7 +38,11 @@ def write_plot(answer: Reproduction, path: Path) -> None:
 
 
 def reproduction_page(answer: Reproduction) -> str:
-    """The page that `write_plot` writes; the same answer gives the same text."""
+    """The page that `write_plot` writes; the same answer gives the same text.
+
+    Raises:
+        InputError: nothing to draw, or plotly is missing.
+    """
     figures: dict[str, Figure] = {}
     cards = ""
     for group, label in LABELS.items():

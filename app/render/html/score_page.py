@@ -29,7 +29,11 @@ def write_plot(answer: ScoredRuns, path: Path) -> None:
 
 
 def score_page(answer: ScoredRuns) -> str:
-    """The page that `write_plot` writes; the same answer gives the same text."""
+    """The page that `write_plot` writes; the same answer gives the same text.
+
+    Raises:
+        InputError: nothing to draw, or plotly is missing.
+    """
     figures: dict[str, Figure] = {}
     cards = ""
     for quantity in LABELS:

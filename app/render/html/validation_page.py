@@ -1,17 +1,17 @@
 """How do predictions look beside what was measured? As one HTML file that needs no network.
 
 Predicted against measured tokens per second with intervals, the distribution of errors, the error
-of every configuration, where steps spend their time, and tables of errors and regrets. Reads the
-report of `validate`, which is untrusted. Leaves out making it (`app.answers.validation`).
+of every configuration, where steps spend their time, and tables of errors and regrets. Names in a
+report are untrusted. Leaves out making it (`app.answers.validation`).
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from app.answers.validation.rows import ValidationReport, read_errors
+from app.answers.validation.rows import Errors, ValidationReport
 from app.render.charts.charts import (
     HEIGHT_PIXELS,
     NEUTRAL,
@@ -23,14 +23,15 @@ from app.render.charts.charts import (
 )
 from app.render.charts.log_ticks import labelled
 from app.render.html.page import html_page, plots_available, write_page
-from app.render.json import jsonable
 from hardware_profiles.errors import InputError
 from hardware_profiles.units import MILLI
 
+if TYPE_CHECKING:
+    from real_runs.validation.score import Point
+
 Card = tuple[str, str, Figure]
-Json = Mapping[str, Any]
 MOST_POINTS = 5000
-SUMMARY_COLUMNS = ("configurations", "median", "p90", "bias", "covered")
+_SUMMARY_COLUMNS = ("configurations", "median", "p90", "bias", "covered")
 _PHASES = (
     ("draft_s", "draft", PALETTE[4]),
     ("verify_s", "verify", PALETTE[0]),
@@ -41,14 +42,14 @@ _PHASES = (
 def write_pages(answer: ValidationReport, folder: Path) -> None:
     """Write the page of a report, where plotly is installed."""
     if plots_available():
-        write_validation_page(jsonable(answer), folder / "validation.html")
+        write_validation_page(answer, folder / "validation.html")
 
 
-def write_validation_page(report: Json, path: Path) -> None:
+def write_validation_page(report: ValidationReport, path: Path) -> None:
     """Write the page, whole: to a neighbour first, then renamed.
 
     Args:
-        report: as `validate` writes it to `validation.json`.
+        report: with points to draw.
         path: the HTML file; its folder is made.
 
     Raises:
@@ -57,9 +58,13 @@ def write_validation_page(report: Json, path: Path) -> None:
     write_page(validation_page(report), path)
 
 
-def validation_page(report: Json) -> str:
-    """The page that `write_validation_page` writes; the same report gives the same text."""
-    points = report.get("points") or []
+def validation_page(report: ValidationReport) -> str:
+    """The page that `write_validation_page` writes; the same report gives the same text.
+
+    Raises:
+        InputError: no points to draw, too many of them, or plotly is missing.
+    """
+    points = report.points
     if not points or len(points) > MOST_POINTS:
         raise InputError(
             f"must hold 1 to {MOST_POINTS} points to draw", key="points", value=len(points)
@@ -70,7 +75,7 @@ def validation_page(report: Json) -> str:
         _card(f"plot-{index}", title, note, figure)
         for index, (title, note, figure) in enumerate(cards)
     )
-    about = report.get("about") or {}
+    about = report.about
     line = " · ".join(
         escape(str(text))
         for text in (
@@ -84,7 +89,7 @@ def validation_page(report: Json) -> str:
     )
     head = (
         f'<header><p class="eyebrow">{line}</p><h1>Predicted beside measured</h1>'
-        f'<p class="deck">{escape(read_errors(report["summary"]).sentence)}</p></header>'
+        f'<p class="deck">{escape(report.summary.sentence)}</p></header>'
     )
     return html_page(
         "Predicted beside measured",
@@ -94,10 +99,10 @@ def validation_page(report: Json) -> str:
     )
 
 
-def _against(points: Sequence[Json]) -> Card:
+def _against(points: Sequence["Point"]) -> Card:
     """Predicted over measured, one colour per batch, one symbol per topology."""
     data: list[Figure] = []
-    rates = [rate for p in points for rate in (p["measured"]["tokens_per_s"], *p["interval"])]
+    rates = [rate for p in points for rate in (p.measured["tokens_per_s"], *p.interval)]
     ends = [min(rates) / 1.1, max(rates) * 1.1]
     data.append(
         {
@@ -110,32 +115,30 @@ def _against(points: Sequence[Json]) -> Card:
             "line": {"color": NEUTRAL, "dash": "dot", "width": 1.5},
         }
     )
-    for place, batch in enumerate(sorted({p["batch"] for p in points})):
-        own = [p for p in points if p["batch"] == batch]
-        predicted = [p["predicted"]["tokens_per_s"] for p in own]
+    for place, batch in enumerate(sorted({p.batch for p in points})):
+        own = [p for p in points if p.batch == batch]
+        predicted = [p.predicted["tokens_per_s"] for p in own]
         data.append(
             {
                 "type": "scatter",
                 "mode": "markers",
                 "name": f"batch {batch}",
-                "x": [p["measured"]["tokens_per_s"] for p in own],
+                "x": [p.measured["tokens_per_s"] for p in own],
                 "y": predicted,
                 "hoverinfo": "text",
                 "hovertext": [_hover_text(p) for p in own],
                 "marker": {
                     "color": PALETTE[place % len(PALETTE)],
-                    "size": [11 if p["chosen"] else 8 for p in own],
-                    "symbol": [SYMBOLS.get(p["topology"], "circle") for p in own],
+                    "size": [11 if p.chosen else 8 for p in own],
+                    "symbol": [SYMBOLS.get(p.topology, "circle") for p in own],
                 },
                 "error_y": {
                     "type": "data",
                     "symmetric": False,
                     "width": 0,
                     "thickness": 1,
-                    "array": [p["interval"][1] - y for p, y in zip(own, predicted, strict=True)],
-                    "arrayminus": [
-                        y - p["interval"][0] for p, y in zip(own, predicted, strict=True)
-                    ],
+                    "array": [p.interval[1] - y for p, y in zip(own, predicted, strict=True)],
+                    "arrayminus": [y - p.interval[0] for p, y in zip(own, predicted, strict=True)],
                 },
             }
         )
@@ -151,8 +154,8 @@ def _against(points: Sequence[Json]) -> Card:
     return "Tokens per second", note, {"data": data, "layout": layout}
 
 
-def _distribution(points: Sequence[Json]) -> Card:
-    errors = [100.0 * p["error_ratio"] for p in points]
+def _distribution(points: Sequence["Point"]) -> Card:
+    errors = [100.0 * p.error_ratio for p in points]
     data = [
         {
             "type": "histogram",
@@ -173,18 +176,18 @@ def _distribution(points: Sequence[Json]) -> Card:
     )
 
 
-def _by_configuration(points: Sequence[Json]) -> Card:
-    names = sorted({str(p["configuration"]) for p in points})
+def _by_configuration(points: Sequence["Point"]) -> Card:
+    names = sorted({p.configuration for p in points})
     data = []
-    for place, kind in enumerate(sorted({str(p["kind"]) for p in points})):
-        own = [p for p in points if p["kind"] == kind]
+    for place, kind in enumerate(sorted({p.kind for p in points})):
+        own = [p for p in points if p.kind == kind]
         data.append(
             {
                 "type": "scatter",
                 "mode": "markers",
                 "name": escape(kind),
-                "y": [escape(p["configuration"]) for p in own],
-                "x": [100.0 * p["error_ratio"] for p in own],
+                "y": [escape(p.configuration) for p in own],
+                "x": [100.0 * p.error_ratio for p in own],
                 "hoverinfo": "text",
                 "hovertext": [_hover_text(p) for p in own],
                 "marker": {
@@ -204,15 +207,15 @@ def _by_configuration(points: Sequence[Json]) -> Card:
     )
 
 
-def _phases(points: Sequence[Json]) -> Card:
+def _phases(points: Sequence["Point"]) -> Card:
     """Where a step's time goes, measured beside predicted, median over cells of one request."""
-    own = [p for p in points if p["batch"] == 1] or list(points)
-    names = sorted({str(p["configuration"]) for p in own})
+    own = [p for p in points if p.batch == 1] or list(points)
+    names = sorted({p.configuration for p in own})
     data = []
     for side, pattern in (("measured", ""), ("predicted", "/")):
         for key, label, color in _PHASES:
             values = [
-                _median([p[side][key] for p in own if p["configuration"] == name]) / MILLI
+                _median([getattr(p, side)[key] for p in own if p.configuration == name]) / MILLI
                 for name in names
             ]
             data.append(
@@ -230,43 +233,41 @@ def _phases(points: Sequence[Json]) -> Card:
     return "Phases of a step", "Hatched bars are predicted.", {"data": data, "layout": layout}
 
 
-def summary_rows(groups: Mapping[str, Json]) -> list[list[str]]:
-    """A line for every group of configurations of a report: its name, and `SUMMARY_COLUMNS`."""
+def _summary_rows(groups: Mapping[str, Errors]) -> list[list[str]]:
+    """A line for every group of configurations of a report: its name, and `_SUMMARY_COLUMNS`."""
     return [
         [
             name,
-            str(s["configurations"]),
-            f"{s['median_error_ratio']:.1%}",
-            f"{s['p90_error_ratio']:.1%}",
-            f"{s['bias_ratio']:+.1%}",
-            f"{s['coverage_ratio']:.0%}",
+            str(s.configurations),
+            f"{s.median_error_ratio:.1%}",
+            f"{s.p90_error_ratio:.1%}",
+            f"{s.bias_ratio:+.1%}",
+            f"{s.coverage_ratio:.0%}",
         ]
         for name, s in groups.items()
     ]
 
 
-def _tables(report: Json) -> str:
+def _tables(report: ValidationReport) -> str:
     parts = []
-    for title, groups in (report.get("by") or {}).items():
-        parts.append(_table(f"By {title}", [title, *SUMMARY_COLUMNS], summary_rows(groups)))
+    for title, groups in report.by.items():
+        parts.append(_table(f"By {title}", [title, *_SUMMARY_COLUMNS], _summary_rows(groups)))
     lost = [
         [
-            f"{r['kind']}, {r['context'] or 'as they are'}, batch {r['batch']}",
-            r["chosen"],
-            r["best"],
-            digits(r["chosen_tokens_per_s"]),
-            digits(r["best_tokens_per_s"]),
-            digits(r["plain_tokens_per_s"]),
-            f"{r['regret_ratio']:.1%}",
+            f"{r.kind}, {r.context or 'as they are'}, batch {r.batch}",
+            r.chosen,
+            r.best,
+            digits(r.chosen_tokens_per_s),
+            digits(r.best_tokens_per_s),
+            digits(r.plain_tokens_per_s),
+            f"{r.regret_ratio:.1%}",
         ]
-        for r in report.get("regrets") or []
+        for r in report.regrets
     ]
     columns = ["cell", "chosen", "best measured", "tokens/s chosen", "best", "plain", "regret"]
     parts.append(_table("What the choice cost", columns, lost))
-    if probes := report.get("doctor"):
-        rows = [
-            [probe["probe"], probe["state"], probe["detail"], probe["advice"]] for probe in probes
-        ]
+    if report.doctor:
+        rows = [[probe.probe, probe.state, probe.detail, probe.advice] for probe in report.doctor]
         parts.append(_table("The card", ["probe", "state", "detail", "what to do"], rows))
     return "".join(parts)
 
@@ -301,12 +302,12 @@ def _layout(x: str, y: str, more_pixels: int) -> Figure:
     return layout
 
 
-def _hover_text(point: Json) -> str:
+def _hover_text(point: "Point") -> str:
     """Hover text of one point."""
-    m, p = point["measured"], point["predicted"]
-    cell = f"{point['kind']}, {point['context'] or 'as they are'}, batch {point['batch']}"
+    m, p = point.measured, point.predicted
+    cell = f"{point.kind}, {point.context or 'as they are'}, batch {point.batch}"
     return (
-        f"<b>{escape(str(point['configuration']))}</b><br>{escape(cell)}<br>{digits(m['tokens_per_s'])}"
+        f"<b>{escape(point.configuration)}</b><br>{escape(cell)}<br>{digits(m['tokens_per_s'])}"
         f" measured, {digits(p['tokens_per_s'])} predicted tokens/s<br>{m['tokens_per_step']:.2f}"
         f" and {p['tokens_per_step']:.2f} tokens per step<br>{m['step_s'] / MILLI:.1f} and"
         f" {p['step_s'] / MILLI:.1f} ms per step"

@@ -13,7 +13,7 @@ from app.dashboard.answers.diffusion.page import answer_diffusion, policy_asked
 from app.dashboard.answers.diffusion.recordings import own_recording
 from app.dashboard.state import State
 from app.dashboard.uploads.reading import parsed_upload
-from app.dashboard.wording import said
+from app.dashboard.wording import error_words
 from hardware_profiles.errors import InputError
 from tests.traces.toy_masked import ANCHORS, toy_trace
 from traces.kinds.refine_policy import COMMIT_RULES
@@ -172,7 +172,7 @@ def test_what_a_recording_cannot_answer_is_refused_in_words(changes, rule):
         return
     with pytest.raises(InputError, match=rule) as caught:
         answer_diffusion(replace(PAGE, **changes))
-    assert "at.confidence" not in said(caught.value)
+    assert "at.confidence" not in error_words(caught.value)
 
 
 def test_an_upload_stands_in_for_the_recording(toy, tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.dashboard.wording import said
+from app.dashboard.wording import error_words
 from hardware_profiles.errors import InfeasibleError, InputError, UnknownNameError
 
 
@@ -30,4 +30,4 @@ from hardware_profiles.errors import InfeasibleError, InputError, UnknownNameErr
     ],
 )
 def test_errors_are_said_in_words_of_the_page(error, words):
-    assert said(error) == words
+    assert error_words(error) == words

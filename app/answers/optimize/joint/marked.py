@@ -46,13 +46,13 @@ def marked_placements(
     return [
         MarkedPlacement(
             model=where.model,
-            device=one.placement.device,
+            device=cell.placement.device,
             engine=where.engine,
-            tp=one.placement.layout.tensor,
-            layout=str(one.placement.layout),
-            dtype=one.placement.weights,
-            kv_dtype=one.placement.cache,
-            reason=one.reason,
+            tp=cell.placement.layout.tensor,
+            layout=str(cell.placement.layout),
+            dtype=cell.placement.weights,
+            kv_dtype=cell.placement.cache,
+            reason=cell.reason,
         )
-        for one in unplaced
+        for cell in unplaced
     ]

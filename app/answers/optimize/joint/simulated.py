@@ -77,7 +77,7 @@ class DesignRun:
     tpot_excess_ratio: float
 
 
-class _Seen(NamedTuple):
+class _Outcome(NamedTuple):
     """One simulation: what `DesignRun` says of several, and times as limits take them."""
 
     ratio: float
@@ -100,7 +100,7 @@ class Simulations:
 
     def __init__(self, question: JointQuestion, traffic: Traffic) -> None:
         self.question, self.traffic = question, traffic
-        self._results: dict[tuple[str, int], _Seen] = {}
+        self._results: dict[tuple[str, int], _Outcome] = {}
         self._prepared: tuple[str, Prepared] | None = (
             None  # the latest, with the tables of its timers
         )
@@ -123,7 +123,7 @@ class Simulations:
         except RooftreeError as error:
             return str(error)
         ratios = tuple(run.ratio for run in runs)
-        mean = _Seen(*np.mean(np.array(runs), axis=0).tolist())
+        mean = _Outcome(*np.mean(np.array(runs), axis=0).tolist())
         slo, sustained = self.question.slo, mean.sustained > 0.5
         if slo.share_ratio is None:
             met = bool(slo.met(ttft_s=np.asarray(mean.ttft_s), tpot_s=np.asarray(mean.tpot_s)))
@@ -141,7 +141,7 @@ class Simulations:
             tpot_excess_ratio=mean.held_tpot_s / design.tpot_s,
         )
 
-    def _one(self, design: Design, sections: dict[str, Any], seed: int) -> _Seen:
+    def _one(self, design: Design, sections: dict[str, Any], seed: int) -> _Outcome:
         written = json.dumps([sections, design.replicas, design.requests_per_s], default=str)
         if (written, seed) not in self._results:
             if self._prepared is None or self._prepared[0] != written:
@@ -159,10 +159,8 @@ def _sections(question: JointQuestion, design: Design, traffic: Traffic) -> dict
         drawn if traffic.requests is None else {"file": str(traffic.requests)}
     )
     if traffic.requests is not None and question.rate_stated:
-        requests |= {
-            "count": traffic.count,
-            "arrivals": "recorded",
-        }  # sped up to the share of a replica
+        # the recorded arrivals, sped up to the share of a replica
+        requests |= {"count": traffic.count, "arrivals": "recorded"}
     elif question.rate_stated:
         requests |= {
             "count": OPEN_REQUESTS,
@@ -190,7 +188,7 @@ def _share(question: JointQuestion, design: Design) -> float:
     return min(share, question.utilisation * design.requests_per_s / design.replicas)
 
 
-def _one(question: JointQuestion, design: Design, prepared: Prepared, seed: int) -> _Seen:
+def _one(question: JointQuestion, design: Design, prepared: Prepared, seed: int) -> _Outcome:
     """One simulation, in longer and longer runs of a stated rate while the backlog grows."""
     slo, grows = question.slo, False
     if question.rate_stated:
@@ -208,7 +206,7 @@ def _one(question: JointQuestion, design: Design, prepared: Prepared, seed: int)
     ttft, tpot = result.ttft_s[counted], result.tpot_s[counted]
     good = slo.met(ttft_s=ttft, tpot_s=tpot)
     within = float(good.mean()) if good.size else 0.0
-    held = [
+    limited = [
         float(
             np.nanmean(values)
             if slo.share_ratio is None
@@ -216,15 +214,15 @@ def _one(question: JointQuestion, design: Design, prepared: Prepared, seed: int)
         )
         for values in (ttft, tpot)
     ]
-    return _Seen(
+    return _Outcome(
         ratio=carried * within if question.maximise == "goodput" else carried,
         tokens_per_s=rate,
         tpot_s=float(np.nanmean(tpot)),
         ttft_s=float(np.mean(ttft)),
         good_ratio=within,
         sustained=float(not grows),
-        held_ttft_s=held[0],
-        held_tpot_s=held[1],
+        held_ttft_s=limited[0],
+        held_tpot_s=limited[1],
     )
 
 

@@ -50,11 +50,11 @@ def answer_run(state: State) -> PageAnswer:
     if isinstance(here, RecommendedCells):
         return _impossible(state, asked, here.unmet)
     usual = cache(lambda: recommended(asked.changed(batch=DEFAULT_BATCHES)))
-    one, written = alone(here, state)
+    starts, written = alone(here, state)
     return PageAnswer(
         headline=headline(here),
         command=asked.line,
-        engines=one,
+        engines=starts,
         numbers=_numbers(here.cells[0], here.choices[0]),
         cards=_cards(here),
         tables=[
@@ -203,10 +203,10 @@ def _table_row(row: ChoiceRow) -> Row:
     }
 
 
-def _cards(mine: Rankings) -> list[Card]:
+def _cards(answer: Rankings) -> list[Card]:
     """Charts that no batch changes."""
     cards = []
-    if (figure := charts.acceptance_figure(mine)) is not None:
+    if (figure := charts.acceptance_figure(answer)) is not None:
         cards.append(
             lower(
                 Card(
@@ -216,13 +216,13 @@ def _cards(mine: Rankings) -> list[Card]:
                 )
             )
         )
-    if (row := charts.best_tree(mine)) is not None and row.tree is not None:
+    if (row := charts.best_tree(answer)) is not None and row.tree is not None:
         shape = Tree.from_json(row.tree)
         cards.append(
             Card(
                 title=f"Best tree: {shape.draft_tokens} draft tokens",
                 note="Coloured by how often it helps.",
-                figure=charts.tree_figure(shape, charts.path_acceptance(mine, row)),
+                figure=charts.tree_figure(shape, charts.path_acceptance(answer, row)),
             )
         )
     return cards
@@ -231,8 +231,8 @@ def _cards(mine: Rankings) -> list[Card]:
 def _lines(answer: Rankings, context: int) -> list[Card]:
     """Charts over batch."""
     return [
-        lower(each)
-        for each in (
+        lower(card)
+        for card in (
             Card(
                 title="Speedup",
                 note="Against no speculation at the same batch; bands are 80 % intervals.",
@@ -256,9 +256,9 @@ def _by_batch(here: Recommended, everywhere: Recommended) -> list[str]:
     """The schedule over batches of the drafter that wins here, who leads at other batches, and what
     differs here.
     """
-    mine = here.choices[0].drafter
+    drafter = here.choices[0].drafter
     schedule: Sequence[Range] = next(
-        (row.schedule for row in everywhere.schedules if row.drafter == mine), []
+        (row.schedule for row in everywhere.schedules if row.drafter == drafter), []
     )
     text = across_batches(replace(everywhere, schedule=schedule))
     if not text:
@@ -271,21 +271,23 @@ def _differs(schedule: Sequence[Range], choice: Choice) -> str:
     """That the schedule drafts another length here than the choice, and what that loses; empty
     where it does not.
     """
-    mine = choice.acceptance.draft_tokens
-    scheduled = next((k for low, high, k in schedule if low <= choice.batch <= high), mine)
+    chosen_tokens = choice.acceptance.draft_tokens
+    scheduled = next((k for low, high, k in schedule if low <= choice.batch <= high), chosen_tokens)
     chains = (
         a
         for a in choice.contender.candidates
         if a.topology in ("off", "chain") and a.lengths is None
     )
     other = next((a for a in chains if a.draft_tokens == scheduled), None)
-    if choice.topology != "chain" or other is None or scheduled == mine:
+    if choice.topology != "chain" or other is None or scheduled == chosen_tokens:
         return ""
-    there = estimate(choice.contender.setting, other, batch=choice.batch, context=choice.context)
-    lost = 1.0 - float(there.tokens_per_s) / choice.tokens_per_s
+    scheduled_speed = estimate(
+        choice.contender.setting, other, batch=choice.batch, context=choice.context
+    )
+    lost = 1.0 - float(scheduled_speed.tokens_per_s) / choice.tokens_per_s
     return (
-        f" At batch {choice.batch:,} it drafts {scheduled}, not {mine}: {100 * lost:.1f} % slower,"
-        " for fewer ranges."
+        f" At batch {choice.batch:,} it drafts {scheduled}, not {chosen_tokens}:"
+        f" {100 * lost:.1f} % slower, for fewer ranges."
     )
 
 

@@ -25,9 +25,8 @@ def badge_words(state: State) -> str:
     whichever page it is.
     """
     device = load_device(state.device)
-    speedups = score_like(
-        device, state.engine, state.method or "eagle-3"
-    )  # left open, a trained head competes
+    # a trained head is among the drafters that compete where the method is left open
+    speedups = score_like(device, state.engine, state.method or "eagle-3")
     if device.kind == "cpu":
         return _sentence(speedups.words)
     errors = most_like(state.engine, state.device)

@@ -109,8 +109,10 @@ def _row(group: PublishedErrors) -> Row:
     for name, errors in (("TPOT", group.tpot), ("TTFT", group.ttft)):
         for part in ("median", "p90", "bias"):
             row[f"{name} {part} (%)"] = None if errors is None else round(100 * errors[part], 1)
-    held = None if group.tpot is None else group.tpot["coverage"]
-    return row | {"80 % intervals of TPOT hold (%)": None if held is None else round(100 * held)}
+    coverage = None if group.tpot is None else group.tpot["coverage"]
+    return row | {
+        "80 % intervals of TPOT hold (%)": None if coverage is None else round(100 * coverage)
+    }
 
 
 @lru_cache(maxsize=1)

@@ -1,10 +1,13 @@
 """Figures of explained steps and break-evens: everything drawn, in its place, escaped, and with
 safe colours."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from app.answers.explanations import explanation, roofs_of
+from app.answers.breakeven.rows import BreakEvenPoint
+from app.answers.explanations import explained_step, roofs_of
 from app.render.charts.roofline_chart import (
     ROOF_COLORS,
     break_even_figure,
@@ -22,31 +25,48 @@ SETTING = build_setting(
         method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm")
     )
 )
+POINT = BreakEvenPoint(
+    model="llama-3.1-8b",
+    device="h100-sxm",
+    engine="vllm",
+    batch=1,
+    context=512,
+    draft_tokens=3,
+    verdict="on",
+    least_tokens_per_step=1.4,
+    least_tokens_per_step_interval=(1.3, 1.5),
+    most_tokens_per_step=4.0,
+    least_acceptance=0.3,
+    least_acceptance_interval=(0.25, 0.35),
+    draft_s=0.001,
+    draft_ratio=0.2,
+    target_pass_s=0.005,
+)
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
 @pytest.fixture(scope="module")
-def told():
-    return explanation(
+def step():
+    return explained_step(
         explain(
             SETTING, geometric(0.7, 3), batch=8, context=1024, generator=np.random.default_rng(0)
         )
     )
 
 
-def test_operations_lie_under_their_roofs(told):
-    figure, roofs = roofline_figure(told, roofs_of(SETTING)), roofs_of(SETTING)
+def test_operations_lie_under_their_roofs(step):
+    figure, roofs = roofline_figure(step, roofs_of(SETTING)), roofs_of(SETTING)
     drawn = [
         (x, y) for trace in figure["data"][1:] for x, y in zip(trace["x"], trace["y"], strict=True)
     ]
-    assert len(drawn) == sum(o["intensity_flops_per_byte"] is not None for o in told["operations"])
+    assert len(drawn) == sum(o.intensity_flops_per_byte is not None for o in step.operations)
     for x, y in drawn:
-        assert y <= 1.05 * min(x * roofs["bandwidth_bytes_per_s"], roofs["peak_flops_per_s"]) / TERA
+        assert y <= 1.05 * min(x * roofs.bandwidth_bytes_per_s, roofs.peak_flops_per_s) / TERA
     assert figure["layout"]["xaxis"]["type"] == figure["layout"]["yaxis"]["type"] == "log"
 
 
-def test_the_ridge_is_where_the_roofs_meet(told):
-    roof = roofline_figure(told, roofs_of(SETTING))["data"][0]
+def test_the_ridge_is_where_the_roofs_meet(step):
+    roof = roofline_figure(step, roofs_of(SETTING))["data"][0]
     low, ridge, high = roof["x"]
     assert ridge == pytest.approx(989.4e12 / 3350e9)
     assert (
@@ -55,30 +75,30 @@ def test_the_ridge_is_where_the_roofs_meet(told):
     assert (
         low
         < min(
-            x for trace in roofline_figure(told, roofs_of(SETTING))["data"] for x in trace["x"][1:]
+            x for trace in roofline_figure(step, roofs_of(SETTING))["data"] for x in trace["x"][1:]
         )
         < high
     )
 
 
-def test_bars_sum_to_the_step(told):
-    figure = step_bar_figure(told)
+def test_bars_sum_to_the_step(step):
+    figure = step_bar_figure(step)
     total = sum(sum(trace["x"]) for trace in figure["data"]) * MILLI
-    step = sum(o["seconds"] for o in told["operations"])
-    assert total == pytest.approx(step, rel=0.02)  # the smallest operations are left out
+    seconds = sum(o.seconds for o in step.operations)
+    assert total == pytest.approx(seconds, rel=0.02)  # the smallest operations are left out
     assert figure["layout"]["barmode"] == "stack"
     assert {trace["name"] for trace in figure["data"]} <= set(ROOF_COLORS)
 
 
 def points():
     return [
-        {
-            "batch": b,
-            "context": c,
-            "draft_tokens": 3,
-            "least_acceptance": None if b == 64 else 0.2 + c / 1e5,
-            "speedup": 2.0 / b,
-        }
+        replace(
+            POINT,
+            batch=b,
+            context=c,
+            least_acceptance=None if b == 64 else 0.2 + c / 1e5,
+            speedup=2.0 / b,
+        )
         for c in (512, 4096)
         for b in (1, 8, 64)
         if (b, c) != (8, 4096)
@@ -104,10 +124,10 @@ def test_speedups_are_coloured_around_one():
     assert heat["colorscale"][0][1] == "#D55E00" and heat["colorscale"][2][1] == "#0072B2"
 
 
-def test_names_are_escaped(told):
-    hostile = {**told, "operations": [{**o, "name": HOSTILE} for o in told["operations"]]}
+def test_names_are_escaped(step):
+    hostile = replace(step, operations=[replace(o, name=HOSTILE) for o in step.operations])
     figures = [
-        roofline_figure(hostile, {**roofs_of(SETTING), "device": HOSTILE}),
+        roofline_figure(hostile, replace(roofs_of(SETTING), device=HOSTILE)),
         step_bar_figure(hostile),
         break_even_figure(points(), of="speedup", title=HOSTILE),
     ]

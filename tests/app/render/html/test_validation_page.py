@@ -2,14 +2,17 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("plotly")
+pytest.importorskip("torch")
 
-from app.answers.validation.rows import read_errors
+from app.answers.validation.rows import Errors, ValidationReport
 from app.render.html.validation_page import validation_page, write_validation_page
 from hardware_profiles.errors import InputError
+from real_runs.validation.score import Point, Regret
 
 
 def point(configuration="early-exit-2", **changes):
@@ -36,39 +39,48 @@ def point(configuration="early-exit-2", **changes):
         "measured": rates,
         "predicted": {**rates, "tokens_per_s": 21.0},
         "error_ratio": 0.05,
-        "interval": [19.0, 23.0],
+        "interval": (19.0, 23.0),
         "covered": True,
     }
-    return values | changes
+    return Point(**values | changes)
 
 
 def report(points):
-    numbers = {
-        "configurations": len(points),
-        "median_error_ratio": 0.05,
-        "p90_error_ratio": 0.1,
-        "bias_ratio": 0.01,
-        "coverage_ratio": 0.8,
-        "mean_regret_ratio": 0.02,
-    }
-    lost = {
-        "kind": "overlap",
-        "context": 0,
-        "batch": 1,
-        "chosen": "a",
-        "best": "b",
-        "chosen_tokens_per_s": 1.0,
-        "best_tokens_per_s": 2.0,
-        "plain_tokens_per_s": 1.0,
-        "regret_ratio": 0.5,
-    }
-    return {
-        "about": {"model": "m", "device": "d", "threads": 1},
-        "summary": numbers,
-        "by": {"drafter": {"x": numbers}},
-        "regrets": [lost],
-        "points": points,
-    }
+    errors = Errors(
+        configurations=len(points),
+        median_error_ratio=0.05,
+        p90_error_ratio=0.1,
+        step_median_error_ratio=0.05,
+        tokens_per_step_median_error_ratio=0.0,
+        bias_ratio=0.01,
+        coverage_ratio=0.8,
+        median_half_width_ratio=0.1,
+        mean_regret_ratio=0.02,
+        most_regret_ratio=0.5,
+    )
+    lost = Regret(
+        kind="overlap",
+        context=0,
+        batch=1,
+        chosen="a",
+        best="b",
+        chosen_tokens_per_s=1.0,
+        best_tokens_per_s=2.0,
+        plain_tokens_per_s=1.0,
+        regret_ratio=0.5,
+    )
+    return ValidationReport(
+        inputs={},
+        about={"model": "m", "device": "d", "threads": 1},
+        summary=errors,
+        by={"drafter": {"x": errors}},
+        regrets=[lost],
+        points=points,
+        costs={},
+        missing_runs=0,
+        left_out=(),
+        out=Path(),
+    )
 
 
 def figures(page):
@@ -92,7 +104,7 @@ def test_the_page_stands_alone_and_draws_every_point(tmp_path):
     assert sum(len(trace["x"]) for trace in marks) == 3
     assert len(drawn["plot-1"]["data"][0]["x"]) == 3
     assert validation_page(report(points)) == page
-    assert read_errors(report(points)["summary"]).sentence.startswith(
+    assert report(points).summary.sentence.startswith(
         "3 configurations: tokens per second off by 5.0%"
     )
     assert "50.0%" in page
