@@ -213,12 +213,12 @@ def _gpu(properties: object) -> Finding:
         processors=getattr(properties, "multi_processor_count", None),
         memory_bytes=memory_bytes,
     )
-    known = (
+    profiled = (
         f"profile {profile}"
         if profile
         else "no shipped profile: calibrate --base NEAREST makes one"
     )
-    detail = f"{memory_bytes / GIB:.0f} GiB, {known}"
+    detail = f"{memory_bytes / GIB:.0f} GiB, {profiled}"
     return Finding(what=name, state="here", detail=detail, serves="runs on a GPU: --device cuda")
 
 

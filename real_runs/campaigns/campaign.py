@@ -197,13 +197,13 @@ def _check_card(device: str) -> None:
     import torch
 
     if torch.cuda.device_count() <= int(index or 0):
-        seen = (
+        cause = (
             "is built for CPUs alone"
             if torch.version.cuda is None and torch.version.hip is None
             else "sees none"
         )
         raise InputError(
-            f"must be a GPU of this machine, and torch {torch.__version__} {seen}",
+            f"must be a GPU of this machine, and torch {torch.__version__} {cause}",
             key="device",
             value=device,
         )

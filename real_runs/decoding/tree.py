@@ -81,8 +81,8 @@ def tree_mask(parents: Sequence[int], length: int) -> torch.Tensor:
 
 def ancestors(parents: Sequence[int]) -> NDArray[np.bool_]:
     """Which nodes every node sees in its tree, bool [T, T]: its ancestors and itself."""
-    seen = np.eye(len(parents), dtype=np.bool_)
+    visible = np.eye(len(parents), dtype=np.bool_)
     for node, parent in enumerate(parents):
         if parent >= 0:
-            seen[node] |= seen[parent]
-    return seen
+            visible[node] |= visible[parent]
+    return visible

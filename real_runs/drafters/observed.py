@@ -94,8 +94,8 @@ def by_depth_drafter(
             f"Not depth invariant: {notes} Exact to {depth} levels, for chains and for static trees"
             f" over the top {RANK_WIDTH} candidates."
         ),
-        observe=lambda prompt, made: observe_by_depth(
-            reader, prompt, made.tokens, limits, depth=depth
+        observe=lambda prompt, generation: observe_by_depth(
+            reader, prompt, generation.tokens, limits, depth=depth
         ),
         trace_fields={"rank_width": RANK_WIDTH, "depth_invariant": False},
     )
@@ -113,7 +113,9 @@ def invariant_drafter(
         title=title,
         parameters={**parameters, "draft_depth": DRAFT_DEPTH, "candidates": RANK_WIDTH},
         notes=_INVARIANT,
-        observe=lambda prompt, made: observe_invariant(reader, prompt, made.tokens, limits),
+        observe=lambda prompt, generation: observe_invariant(
+            reader, prompt, generation.tokens, limits
+        ),
         trace_fields={"rank_width": RANK_WIDTH, "depth_invariant": True},
     )
 

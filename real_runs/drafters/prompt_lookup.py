@@ -70,11 +70,11 @@ class PromptLookup:
                     return self._tokens[place : place + most]
         return []
 
-    def __call__(self, known: Sequence[int], cache: object, most: int) -> list[int]:
-        """Propose after `known`, which must extend what was known before: the form `speculate`
-        calls.
+    def __call__(self, prefix: Sequence[int], cache: object, most: int) -> list[int]:
+        """Propose up to `most` tokens after `prefix`, which must extend the prefix of the call
+        before: the form `speculate` calls.
         """
-        self.extend(known[len(self._tokens) :])
+        self.extend(prefix[len(self._tokens) :])
         return self.propose(most)
 
 

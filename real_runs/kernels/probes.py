@@ -87,12 +87,12 @@ def roofs(place: torch.device) -> ProbeResult:
         return ProbeResult(
             probe="roofs", state="ok", detail=f"{rates}; no datasheet to compare with"
         )
-    known = load_device(here.profile)
+    profile = load_device(here.profile)
     shares = (
-        here.copy_bytes_per_s / known.bandwidth_bytes_per_s,
-        here.gemm_flops_per_s / known.peak("bf16"),
+        here.copy_bytes_per_s / profile.bandwidth_bytes_per_s,
+        here.gemm_flops_per_s / profile.peak("bf16"),
     )
-    detail = f"{rates}: {shares[0]:.0%} and {shares[1]:.0%} of {known.name}"
+    detail = f"{rates}: {shares[0]:.0%} and {shares[1]:.0%} of {profile.name}"
     if max(shares) > MOST_SHARE:
         return ProbeResult(
             probe="roofs",

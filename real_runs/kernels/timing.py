@@ -238,13 +238,13 @@ def pooled(first: Measurement, second: Measurement) -> Measurement:
     """
     times = (*first.times, *second.times)
     kept = sorted(times)[: -(-len(times) // 2)]
-    held = sum(
+    disturbed = sum(
         measurement.discarded - (len(measurement.times) - measurement.repeats)
         for measurement in (first, second)
     )
     ratio = (first.cpu_ratio * len(first.times) + second.cpu_ratio * len(second.times)) / len(times)
     whole = _summary(
-        kept, discarded=held + len(times) - len(kept), graph=first.graph, cpu_ratio=ratio
+        kept, discarded=disturbed + len(times) - len(kept), graph=first.graph, cpu_ratio=ratio
     )
     return replace(whole, times=times)
 

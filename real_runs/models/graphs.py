@@ -144,10 +144,10 @@ class StaticPass:
         model, slots = self.model, self.slots
         place = Slots(index=self._starts[:, None] + self._steps, stop=slots)
         angles = self._cos[self._positions][:, :, None], self._sin[self._positions][:, :, None]
-        seen = self._seen()
+        visible = self._seen()
         x = model._embedded(self._ids, self._positions)
         for index in range(model.config.layers):
-            x = model._layer(index, x, self.cache, start=place, rotation=angles, mask=seen)
+            x = model._layer(index, x, self.cache, start=place, rotation=angles, mask=visible)
         return model.head(x)
 
     def _seen(self) -> VisibleSlots:

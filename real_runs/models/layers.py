@@ -71,20 +71,20 @@ class ModelLayer:
         *,
         start: int | Slots,
         angles: Angles,
-        seen: VisibleSlots,
+        visible: VisibleSlots,
     ) -> torch.Tensor:
         """The layer's result [B, T, width] as layer `index` of the cache."""
         added = x if self.after_attention is None else None
-        made = self.attention(
+        attended = self.attention(
             index,
             self.before_attention(x),
             cache,
             start=start,
             angles=angles,
-            seen=seen,
+            visible=visible,
             residual=added,
         )
-        x = made if self.after_attention is None else x + self.after_attention(made)
+        x = attended if self.after_attention is None else x + self.after_attention(attended)
         normed = self.before_feed_forward(x)
         if self.after_feed_forward is None:
             return self.feed_forward(normed, x)

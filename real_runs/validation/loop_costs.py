@@ -121,11 +121,11 @@ def _verify(deployment: Deployment, examples: Sequence[Example]) -> tuple[float,
     """
     ratios: dict[int, list[float]] = defaultdict(list)
     for example in examples:
-        made = np.array(example.run.passes)
+        passes = np.array(example.run.passes)
         walked = Walk(
-            requests=made[:, 0].astype(np.int64),
-            query_tokens=made[:, 1].astype(np.int64),
-            context=made[:, 2].astype(np.int64),
+            requests=passes[:, 0].astype(np.int64),
+            query_tokens=passes[:, 1].astype(np.int64),
+            context=passes[:, 2].astype(np.int64),
             drafted=example.steps.drafted,
             drafting=example.steps.drafting,
             unread=example.steps.unread,
@@ -133,7 +133,7 @@ def _verify(deployment: Deployment, examples: Sequence[Example]) -> tuple[float,
         )
         predicted = verify_s(deployment, walked, tree=example.configuration.topology == "tree")
         for n, ratio in zip(
-            walked.query_tokens.tolist(), np.log(made[:, 3] / predicted).tolist(), strict=True
+            walked.query_tokens.tolist(), np.log(passes[:, 3] / predicted).tolist(), strict=True
         ):
             ratios[n].append(ratio)
     sizes = np.log2(np.array(list(ratios), dtype=np.float64))

@@ -110,9 +110,9 @@ def runs_of(entries: Sequence[Mapping[str, Any]]) -> list[Run]:
 
 def failures(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     """Runs that failed and that were not made up for since, in words."""
-    made = {run_key(entry) for entry in entries if FAILED not in entry}
+    finished = {run_key(entry) for entry in entries if FAILED not in entry}
     return [
         f"{entry['cell']}: {entry['configuration']}: round {entry['round']}: {entry[FAILED]}"
         for entry in entries
-        if FAILED in entry and run_key(entry) not in made
+        if FAILED in entry and run_key(entry) not in finished
     ]

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
-from real_runs.decoding.masked.loop import said_of, span_of
+from real_runs.decoding.masked.loop import confidences_of, span_of
 from real_runs.masked.network import KeyValueCache, MaskedModel
 from traces.kinds.refine_policy import RefinePolicy
 from traces.replay.confidence.decode import Pass, Seen, decode
@@ -104,7 +104,9 @@ class MaskedBatch:
             }
             for span, rows in spans(policy, needed).items():
                 began = time.perf_counter()
-                outputs = self._said(needed.tokens[rows], rows, span, cached=policy.cache != "none")
+                outputs = self._confidences(
+                    needed.tokens[rows], rows, span, cached=policy.cache != "none"
+                )
                 at = np.ix_(rows, range(span[1], span[2]))
                 ids[at] = outputs["top_ids"]
                 for name, whole in values.items():
@@ -121,7 +123,7 @@ class MaskedBatch:
         done = decode(policy, requests, look, canvas_tokens=self._length, mask_id=self._mask)
         return BatchRun(tokens=done.tokens, steps=done.steps, forwards=tuple(forwards))
 
-    def _said(
+    def _confidences(
         self, tokens: NDArray[np.int32], rows: Sequence[int], span: Span, *, cached: bool
     ) -> dict[str, NDArray[Any]]:
         """What a forward says of the span's positions, [rows, positions] by name."""
@@ -134,8 +136,8 @@ class MaskedBatch:
             logits = self._model(torch.from_numpy(computed), start=first, cache=memory)[
                 :, -(end - start) :
             ]
-            said = said_of(logits.flatten(0, 1), self._mask)
-        return {name: value.reshape(len(rows), end - start) for name, value in said.items()}
+            confidences = confidences_of(logits.flatten(0, 1), self._mask)
+        return {name: value.reshape(len(rows), end - start) for name, value in confidences.items()}
 
 
 def spans(policy: RefinePolicy, needed: Pass) -> dict[Span, list[int]]:

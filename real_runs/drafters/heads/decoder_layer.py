@@ -50,11 +50,11 @@ class DecoderLayer(nn.Module):
         width].
         """
         config = self.config
-        made = functional.linear(self._norm(x, self.input_norm), self.qkv)
-        made = made.view(
-            *x.shape[:2], config.heads + 2 * config.kv_heads, config.head_dim
-        ).transpose(1, 2)
-        q, k, v = torch.split(made, [config.heads, config.kv_heads, config.kv_heads], dim=1)
+        qkv = functional.linear(self._norm(x, self.input_norm), self.qkv)
+        qkv = qkv.view(*x.shape[:2], config.heads + 2 * config.kv_heads, config.head_dim).transpose(
+            1, 2
+        )
+        q, k, v = torch.split(qkv, [config.heads, config.kv_heads, config.kv_heads], dim=1)
         return rotated(q, rotation), rotated(k, rotation), v
 
     def mixed(

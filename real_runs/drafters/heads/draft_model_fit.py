@@ -106,14 +106,14 @@ def fit_draft_model(
 
     def loss(rows: torch.Tensor, words: torch.Tensor, labels: Labels) -> torch.Tensor:
         places, probabilities = labels.rows(rows, words)
-        made = stack(embedded(model, text.tokens[rows]))[
+        states = stack(embedded(model, text.tokens[rows]))[
             :, 1:
         ]  # the first token's state is of another kind
         wanted = text.states[model.config.layers][rows, 1:].float()
         entropy = cross_entropy(
-            head_logits(model, made, words), places[:, 1:], probabilities[:, 1:]
+            head_logits(model, states, words), places[:, 1:], probabilities[:, 1:]
         )
-        distance: torch.Tensor = functional.smooth_l1_loss(unit_rms(made), wanted)
+        distance: torch.Tensor = functional.smooth_l1_loss(unit_rms(states), wanted)
         return entropy + _STATE_WEIGHT * distance
 
     train(stack, training, text, words=model.config.vocabulary, loss=loss, report=report)

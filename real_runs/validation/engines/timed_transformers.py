@@ -99,12 +99,12 @@ class TimedTransformers:
         prompt = torch.tensor([list(ids)])
         options = {"max_new_tokens": tokens, "do_sample": False, "pad_token_id": 0, **config}
         with torch.inference_mode():
-            made = self._model.generate(prompt, attention_mask=torch.ones_like(prompt), **options)[
-                0
-            ].tolist()
+            sequence = self._model.generate(
+                prompt, attention_mask=torch.ones_like(prompt), **options
+            )[0].tolist()
         wall, cpu = time.perf_counter(), time.process_time()
         assert self._first is not None
-        output = [int(token) for token in made[len(ids) :]]
+        output = [int(token) for token in sequence[len(ids) :]]
         return output, {
             "steps": len(self._passes),
             "request_steps": len(self._passes),
@@ -120,9 +120,9 @@ class TimedTransformers:
         cache = options.get("past_key_values")
         context = int(cache.get_seq_length()) if cache is not None else 0
         began = time.perf_counter()
-        made = self._forward(*args, **options)
+        output = self._forward(*args, **options)
         if self._first is None:
             self._first = time.perf_counter(), time.process_time()
         else:
             self._passes.append((1, int(ids.shape[1]), context, time.perf_counter() - began))
-        return made
+        return output

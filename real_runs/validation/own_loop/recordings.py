@@ -101,8 +101,8 @@ def make_recordings(
         )
         for nodes in sizes:
             tree_options = replace(options, drafters=(RECYCLING,), recycling_nodes=nodes)
-            made = _recorded(tree_options, own, f"{phase}-tree-{nodes}", tell)
-            traces[RECYCLING, nodes - 1] = made[RECYCLING]
+            recorded = _recorded(tree_options, own, f"{phase}-tree-{nodes}", tell)
+            traces[RECYCLING, nodes - 1] = recorded[RECYCLING]
     return Recordings(traces=traces)
 
 
