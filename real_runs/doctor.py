@@ -18,7 +18,9 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from hardware_profiles.errors import InputError
 from hardware_profiles.units import GIB, KIB
+from real_runs.models.loading.weights import find_model
 
 State = Literal["here", "absent", "broken"]
 LIBRARIES = {
@@ -204,6 +206,7 @@ def _no_driver() -> str:
 
 
 def _gpu(properties: object) -> Finding:
+    # loads torch, which sees the card here
     from real_runs.kernels.device_names import profile_of
 
     name = str(getattr(properties, "name", ""))
@@ -246,8 +249,6 @@ def _owners() -> Mapping[str, list[str]]:
 
 
 def _weights() -> Finding:
-    from hardware_profiles.errors import InputError
-
     serves = "record, validate and decode jobs without --model"
     if importlib.util.find_spec("torch") is None:
         return Finding(
@@ -256,8 +257,6 @@ def _weights() -> Finding:
             detail="torch is not there to load it",
             serves=serves,
         )
-    from real_runs.models.loading.weights import find_model
-
     try:
         source = find_model(None)
     except InputError as error:

@@ -194,7 +194,7 @@ def _check_card(device: str) -> None:
     kind, _, index = device.partition(":")
     if kind != "cuda":
         return
-    import torch
+    import torch  # a campaign on a CPU whose jobs run in processes of their own needs none here
 
     if torch.cuda.device_count() <= int(index or 0):
         cause = (

@@ -30,8 +30,8 @@ from traces.kinds.tree import Tree
 
 BatchProposer = Callable[[Sequence[int], Sequence[Sequence[int]], KVCache, Tree], list[list[int]]]
 """Numbers of the requests in the batch, prompt and output ids of each so far, the target's cache of
-all but the last of them, a tree in level order -> per request the tokens of the tree's first nodes below the root,
-as many as it likes."""
+all but the last of them, a tree in level order -> per request the tokens of the tree's first nodes
+below the root, as many as it likes."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)

@@ -30,8 +30,8 @@ class NodeReader(Protocol):
     """A drafter that reads a node and then has logits for its children."""
 
     def after_prefix(self, prefix: Sequence[int], cache: KVCache) -> torch.Tensor:
-        """Logits [vocabulary] after the last id of `prefix`, the prompt and output ids so far; `cache`
-        is the target's, of all ids but that one.
+        """Logits [vocabulary] after the last id of `prefix`, the prompt and output ids so far;
+        `cache` is the target's, of all ids but that one.
         """
 
     def after_nodes(
@@ -48,7 +48,8 @@ class NodeReader(Protocol):
         Args:
             tokens: ids of the nodes; no node is another's ancestor.
             cache: the target's.
-            start: slot of the first of them; the slots before it hold the prefix and nodes read earlier.
+            start: slot of the first of them; the slots before it hold the prefix and nodes read
+                earlier.
             positions: position of every node in the text [T].
             mask: which slots every node sees, bool [T, start + T].
         """

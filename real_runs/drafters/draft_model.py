@@ -32,7 +32,7 @@ class DraftModelReader:
         self._own = draft.new_cache(1)
 
     def after_prefix(self, prefix: Sequence[int], cache: KVCache) -> torch.Tensor:
-        """Logits [vocabulary] after the last id of `prefix`; reads the ids that it has not read yet."""
+        """Logits [vocabulary] after the last id of `prefix`; reads the ids not read yet."""
         if cache is not self._request:
             self._request, self._own = cache, self._draft.new_cache(cache.capacity + 1)
         unread = prefix[min(self._own.length, len(prefix) - 1) :]

@@ -183,6 +183,7 @@ def _flex(operands: AttentionOperands) -> PreparedCall:
 
 @cache
 def _compiled_flex() -> Callable[..., torch.Tensor]:
+    # loads torch's compiler, which no other form needs
     from torch.nn.attention.flex_attention import flex_attention
 
     torch._dynamo.config.cache_size_limit = 256

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Literal
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from costmodel.architectures.library import load_model
 from hardware_profiles.loader import load_device
@@ -184,8 +185,6 @@ def attention(place: torch.device) -> ProbeResult:
 
 def passes(place: torch.device) -> ProbeResult:
     """Two layers at an 8B shape, a chain and a tree, against torch's plain attention."""
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
     dtype = torch.bfloat16 if place.type == "cuda" else torch.float32
     architecture = replace(load_model(_MODEL).with_layers(2), vocab=8192)
     model, count, context = step._model(architecture, place, dtype), 8, 512

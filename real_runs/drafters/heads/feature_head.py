@@ -167,7 +167,7 @@ class FeatureHeadReader:
         )
 
     def after_prefix(self, prefix: Sequence[int], cache: KVCache) -> torch.Tensor:
-        """Logits [vocabulary] after the last id of `prefix`; reads the ids that it has not read yet.
+        """Logits [vocabulary] after the last id of `prefix`; reads the ids not read yet.
 
         Raises:
             InputError: the loop has not shown the states of all tokens before the last.

@@ -11,6 +11,7 @@ import json
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pydoc_data.topics import topics
 
 import torch
 
@@ -89,8 +90,6 @@ def help_topics(characters: int) -> list[str]:
     """The standard library's help topics, alphabetically, each in full, until `characters` are
     reached.
     """
-    from pydoc_data.topics import topics
-
     texts: list[str] = []
     for name in sorted(topics):
         if sum(map(len, texts)) >= characters:
