@@ -35,7 +35,7 @@ _PARENT_CHECK_S = 0.2
 
 
 def work_folder(out: Path, campaign: Campaign, job: Job) -> Path:
-    """Where a job keeps what it must not lose; another one for other parameters."""
+    """Where a job keeps what it must not lose: a folder for every set of its parameters."""
     return out / WORK / f"{job.name}-{digest(campaign, job)}"
 
 

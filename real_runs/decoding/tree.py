@@ -51,7 +51,11 @@ class TreeLayout:
 
 
 def node_depths(parents: Sequence[int]) -> list[int]:
-    """Depth of every node; the root, parent -1, has 0. Parents come before their children."""
+    """Depth of every node; the root, parent -1, has 0.
+
+    Raises:
+        ValueError: a parent that does not come before its child.
+    """
     depths: list[int] = []
     for node, parent in enumerate(parents):
         if not (parent == -1 if node == 0 else 0 <= parent < node):

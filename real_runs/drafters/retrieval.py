@@ -51,7 +51,7 @@ class RetrievedTree:
     occurrences: int = 0
 
     def ranks(self) -> list[int]:
-        """Place of every node among its siblings."""
+        """Place of every node among its siblings, 0 the most frequent."""
         siblings: dict[int, int] = {}
         ranks = []
         for parent in self.parents:
@@ -60,7 +60,7 @@ class RetrievedTree:
         return ranks
 
     def shares(self) -> list[float]:
-        """Share of its parent's occurrences that go on to every node."""
+        """Share of its parent's occurrences that go on to every node, in (0, 1]."""
         above = [self.occurrences, *self.counts]
         return [
             count / above[parent + 1]
@@ -68,7 +68,7 @@ class RetrievedTree:
         ]
 
     def true_nodes(self, truth: Sequence[int]) -> list[int]:
-        """The nodes that spell the text after the root, from the root down."""
+        """The nodes that spell the ids after the root, from the root down; [] where none does."""
         path: list[int] = []
         for token in truth:
             here = path[-1] if path else -1

@@ -64,13 +64,13 @@ class Form:
     module: str = ""
 
     def scratch_bytes(self, shape: AttentionShape) -> int:
-        """Memory for scores or for a mask over all keys."""
+        """Bytes for scores or for a mask over all keys; 0: it keeps none."""
         if not self.scores:
             return 0
         return self.scores * shape.requests * shape.heads * shape.query_tokens * shape.keys
 
     def refusal(self, shape: AttentionShape, device: str) -> str:
-        """Why it cannot run this shape; "" where it can."""
+        """Why it cannot run this shape on a kind of device ("cuda", "cpu"); "" where it can."""
         if device not in self.devices:
             return f"does not run on {device}"
         if self.module and not _installed(self.module):

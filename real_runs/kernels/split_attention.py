@@ -25,8 +25,15 @@ LEAST_PART_TOKENS = 128
 def flash_partial(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """FlashAttention without a mask: [B, R, d] rows over [B, L, d] keys; output and log-sum-exp [B,
-    R].
+    """FlashAttention without a mask.
+
+    Args:
+        query: [B, R, d].
+        key: [B, L, d].
+        value: as `key`.
+
+    Returns:
+        Output [B, R, d] and log-sum-exp of the scores, float32 [B, R].
     """
     q, k, v = (tensor.unsqueeze(1) for tensor in (query, key, value))
     if query.device.type == "cpu":

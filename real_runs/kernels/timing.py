@@ -69,7 +69,7 @@ class Effort:
     least: int = 3
 
     def shared(self, rounds: int) -> Effort:
-        """That of each of several rounds."""
+        """The effort of one of `rounds` >= 1 rounds: repeats and budget are divided among them."""
         repeats = -(-self.repeats // rounds)
         return replace(
             self, repeats=repeats, budget_s=self.budget_s / rounds, least=min(self.least, repeats)

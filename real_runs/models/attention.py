@@ -40,7 +40,9 @@ class VisibleSlots:
     tail: torch.Tensor | None = None
 
     def by(self, window: int | None) -> torch.Tensor | None:
-        """What a layer with that window sees."""
+        """Mask [1 or B, 1, group · T, S] of a layer with a window of so many tokens (None: without
+        one); None: it sees everything.
+        """
         return self.full if window is None else self.windows[window]
 
 
@@ -67,9 +69,18 @@ def visible_slots(starts: torch.Tensor, among: torch.Tensor, slots: int) -> torc
 def within_window(
     starts: torch.Tensor, positions: torch.Tensor, slots: int, window: int
 ) -> torch.Tensor:
-    """Whether a slot's position is among the last `window` at a token's, bool [B, T, S].
+    """Whether a slot's position is among the last `window` at a token's.
 
     Slots before a row's start are taken to hold the token of that position.
+
+    Args:
+        starts: first slot of every row's tokens [B].
+        positions: of the tokens in the text [1 or B, T].
+        slots: S.
+        window: positions that a token sees, its own included.
+
+    Returns:
+        bool [B, T, S].
     """
     place = torch.arange(slots, device=starts.device)
     offset = place - starts[:, None]

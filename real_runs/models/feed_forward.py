@@ -17,7 +17,9 @@ from real_runs.models.projection import Projection
 
 
 def activated(projected: torch.Tensor, gated: bool) -> torch.Tensor:
-    """SiLU of the first half times the second, or GELU where there is no gate."""
+    """SiLU of the first half times the second, [..., 2 · width] to [..., width]; without a gate
+    GELU of [..., width].
+    """
     if not gated:
         return functional.gelu(projected, approximate="tanh")
     gate, up = projected.chunk(2, dim=-1)

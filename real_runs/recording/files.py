@@ -191,8 +191,15 @@ def _trace(
 def results_by_kind(
     trace: AcceptanceTrace, draft_tokens: Sequence[int] = SHOWN_DRAFT_TOKENS
 ) -> dict[str, dict[str, Any]]:
-    """Sizes, looped share, tokens per step by K and shares of ranks, per prompt kind and for
-    "all".
+    """Sizes, looped share, tokens per step by K and shares of ranks, per prompt kind and for "all".
+
+    Args:
+        trace: a finished recording.
+        draft_tokens: K of the chains that are replayed, >= 1.
+
+    Returns:
+        Kind to JSON values: `requests`, `tokens`, `looped_ratio`, `tokens_per_step` by K, and where
+        the trace has them `proposal_ratio`, `top1_ratio` and `top8_ratio`.
     """
     kinds = list(dict.fromkeys(trace.prompt_kinds))
     chosen = {

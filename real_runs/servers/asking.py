@@ -102,13 +102,15 @@ def asked_together(
 
 
 def repeating_prompt(slot: int, tokens: int) -> tuple[int, ...]:
-    """Token ids of a prompt that repeats, another one for every slot."""
+    """Token ids [tokens] of a prompt that repeats, another one for every slot >= 0."""
     period = [_FIRST_TOKEN + slot * _PERIOD + place for place in range(_PERIOD)]
     return tuple((period * tokens)[:tokens])
 
 
 def slot_options(server: Server, slot: int) -> dict[str, Any]:
-    """What a request says so that it goes to one slot and takes what that holds."""
+    """Fields of a request that goes to one slot and takes what that has cached; none for servers
+    without slots.
+    """
     return {"id_slot": slot, "cache_prompt": True} if server.kind == "llama.cpp" else {}
 
 

@@ -248,7 +248,9 @@ def _cells(points: Sequence[Point]) -> dict[tuple[str, int, int], list[Point]]:
 
 
 def regrets(points: Sequence[Point]) -> list[Regret]:
-    """Of every cell in which the choice and another configuration were measured."""
+    """What the choice loses against the best measured configuration, in every cell in which the
+    choice, plain decoding and another configuration were measured.
+    """
     lost = []
     for (kind, context, batch), here in _cells(points).items():
         chosen = next((point for point in here if point.chosen), None)
@@ -273,7 +275,12 @@ def regrets(points: Sequence[Point]) -> list[Regret]:
 
 
 def summary(points: Sequence[Point], choices: Sequence[Regret] | None = None) -> ErrorSummary:
-    """Over all points, at least one, and over regrets; None: those of the points."""
+    """Errors over points and regrets over cells.
+
+    Args:
+        points: at least one.
+        choices: regrets to sum up; None: those of the points.
+    """
     errors = np.array([point.error_ratio for point in points])
     lost = [regret.regret_ratio for regret in (regrets(points) if choices is None else choices)]
     widths = [point.interval[1] / point.predicted["tokens_per_s"] - 1.0 for point in points]
@@ -298,7 +305,7 @@ def summary(points: Sequence[Point], choices: Sequence[Regret] | None = None) ->
 
 
 def breakdown(points: Sequence[Point]) -> dict[str, dict[str, ErrorSummary]]:
-    """Summaries by kind and batch, by drafter and by context."""
+    """Summaries by kind and batch, by drafter and by context: title to group to summary."""
     summaries: dict[str, dict[str, ErrorSummary]] = {}
     keys: tuple[tuple[str, Callable[[Point], str]], ...] = (
         ("kind and batch", lambda p: f"{p.kind}, batch {p.batch}"),

@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
 from real_runs.decoding.masked.loop import confidences_of, span_of
+from real_runs.decoding.timed_pass import TimedPass
 from real_runs.masked.network import KeyValueCache, MaskedModel
 from traces.kinds.refine_policy import RefinePolicy
 from traces.replay.confidence.decode import Pass, Seen, decode
 
-Forward = tuple[int, int, int, float]
-"""Canvases (or states), tokens computed of each, tokens read from its cache, and seconds."""
 Span = tuple[str, int, int]
 
 
@@ -34,12 +33,13 @@ class BatchRun:
     Attributes:
         tokens: int32[P, L].
         steps: int64[P], passes that every canvas took.
-        forwards: all of them, in order.
+        forwards: all of them, in order; their rows are canvases or states, their context what lies
+            in the cache.
     """
 
     tokens: NDArray[np.int32]
     steps: NDArray[np.int64]
-    forwards: tuple[Forward, ...]
+    forwards: tuple[TimedPass, ...]
 
 
 class MaskedBatch:
@@ -94,7 +94,7 @@ class MaskedBatch:
                 key="commit",
                 value=policy.commit,
             )
-        forwards: list[Forward] = []
+        forwards: list[TimedPass] = []
 
         def look(needed: Pass) -> Seen:
             ids = np.zeros(needed.tokens.shape, dtype=np.int32)
@@ -112,7 +112,7 @@ class MaskedBatch:
                 for name, whole in values.items():
                     whole[at] = outputs[name]
                 forwards.append(
-                    (
+                    TimedPass(
                         len(rows),
                         *counts(span, self._before, self._length),
                         time.perf_counter() - began,

@@ -18,8 +18,9 @@ import torch
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
-from real_runs.decoding.masked.batch import BatchRun, Forward
+from real_runs.decoding.masked.batch import BatchRun
 from real_runs.decoding.masked.loop import confidences_of
+from real_runs.decoding.timed_pass import TimedPass
 from real_runs.masked.network import MaskedModel
 from traces.kinds.refine_policy import RefinePolicy
 
@@ -51,7 +52,7 @@ def self_verified(
         )
     policy.check_canvas(canvas_tokens)
     block, drafts = policy.block_tokens, int(policy.at["drafts"])
-    tokens, forwards = np.full(canvas_tokens, mask_id, dtype=np.int32), list[Forward]()
+    tokens, forwards = np.full(canvas_tokens, mask_id, dtype=np.int32), list[TimedPass]()
     surest = _surest(model, prompt, tokens[None], mask_id, forwards)[0]
     while (filled := int((tokens != mask_id).sum())) < canvas_tokens:
         start = filled // block * block
@@ -78,14 +79,14 @@ def _surest(
     prompt: Sequence[int],
     canvases: NDArray[np.int32],
     mask_id: int,
-    forwards: list[Forward],
+    forwards: list[TimedPass],
 ) -> list[list[tuple[int, int]]]:
     """Masked positions of every canvas with their likeliest tokens, surest first."""
     began, (states, length) = time.perf_counter(), canvases.shape
     rows = torch.tensor([[*prompt, *canvas] for canvas in canvases.tolist()])
     with torch.inference_mode():
         confidences = confidences_of(model(rows)[:, len(prompt) :].flatten(0, 1), mask_id)
-    forwards.append((states, len(prompt) + length, 0, time.perf_counter() - began))
+    forwards.append(TimedPass(states, len(prompt) + length, 0, time.perf_counter() - began))
     drafts = []
     for at, canvas in enumerate(canvases):
         doubt, ids = (

@@ -41,7 +41,7 @@ class MaskedDecoder:
     prompts: Mapping[str, NDArray[np.int32]]
 
     def probes(self) -> list[float]:
-        """Seconds of the same whole pass, a few times."""
+        """Seconds of the same whole pass, a few times: they tell how disturbed the machine is."""
         rows, seconds = torch.zeros((1, self.recipe.corpus.window_tokens), dtype=torch.int64), []
         for _ in range(_PROBES):
             began = time.perf_counter()
@@ -51,7 +51,7 @@ class MaskedDecoder:
         return seconds
 
     def decoded(self, setting: CanvasSetting, prompts: Sequence[str]) -> BatchRun:
-        """Prompts decoded together."""
+        """The canvases behind some prompts, by name, decoded together."""
         windows = [self.prompts[name][: self.recipe.prompt_tokens].tolist() for name in prompts]
         sizes = {"canvas_tokens": self.recipe.canvas_tokens, "mask_id": self.recipe.corpus.mask_id}
         if setting.policy.commit == "self_verified":
@@ -75,7 +75,7 @@ class MaskedDecoder:
             "decode_s": decode_s,
             "cpu_s": cpu_s,
             "draft_s": 0.0,
-            "verify_s": sum(forward[3] for forward in batch_run.forwards),
-            "passes": [[b, n, c, round(s, 7)] for b, n, c, s in batch_run.forwards],
+            "verify_s": sum(forward.wall_s for forward in batch_run.forwards),
+            "passes": [[*forward[:3], round(forward.wall_s, 7)] for forward in batch_run.forwards],
             "output_sha256": hashlib.sha256(batch_run.tokens.tobytes()).hexdigest(),
         }

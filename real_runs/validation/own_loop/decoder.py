@@ -94,7 +94,7 @@ class LoopDecoder:
             "cpu_s": cpu - (draft.prompt_cpu_s if draft else 0.0),
             "draft_s": draft.seconds if draft else 0.0,
             "verify_s": sum(timed_pass.wall_s for timed_pass in passes),
-            "passes": [[p.requests, p.query_tokens, p.context, round(p.wall_s, 7)] for p in passes],
+            "passes": [[*timed_pass[:3], round(timed_pass.wall_s, 7)] for timed_pass in passes],
             "output_sha256": hashlib.sha256(repr(outputs).encode()).hexdigest(),
             "prefill_s": self.model.prefill_s,
         }

@@ -34,14 +34,17 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Recordings:
-    """Traces by drafter, and by draft tokens where a drafter is known by its tree alone (else
-    0).
+    """What drafters would have proposed in the validated prompts' answers.
+
+    Attributes:
+        traces: by drafter and draft tokens; the latter are 0 but for a drafter whose recording
+            holds for one tree alone.
     """
 
     traces: Mapping[tuple[str, int], AcceptanceTrace]
 
     def of(self, configuration: Configuration) -> AcceptanceTrace | None:
-        """The trace that a configuration replays; any for plain decoding."""
+        """The trace that a configuration replays, any for plain decoding; None: not recorded."""
         if not configuration.drafter:
             return next(iter(self.traces.values()))
         tokens = configuration.draft_tokens if configuration.drafter == RECYCLING else 0

@@ -14,21 +14,12 @@ from typing import Any, Literal
 
 import torch
 
+from real_runs.decoding.timed_pass import TimedPass
 from real_runs.drafters.layer_skip import LayerSkip
 from real_runs.models.cache import KVCache
 from real_runs.models.llama import Llama, PassOutput
 
 MOST_STORED_BYTES = 6 << 30
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TimedPass:
-    """One pass of the target after the prefill: rows, tokens of each, longest context, seconds."""
-
-    requests: int
-    query_tokens: int
-    context: int
-    wall_s: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
