@@ -78,8 +78,13 @@ class JobOutcome:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CampaignReport:
-    """What a campaign left: its folder, the outcome of every job in the order they were tried, and
-    `measures`.
+    """What a campaign left.
+
+    Attributes:
+        out: its folder.
+        outcomes: of every job, in the order they are tried.
+        seconds: that this call took.
+        measures: of the rows in the folder.
     """
 
     out: Path

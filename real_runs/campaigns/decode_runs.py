@@ -47,7 +47,12 @@ _PHASES = ("draft", "verify", "rest")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DecodeReport:
-    """The runs that are there, and how many are still missing."""
+    """How far a decode job is.
+
+    Attributes:
+        table: the runs that are there.
+        missing: runs that the deadline or a stop left out.
+    """
 
     table: DecodeTable
     missing: int

@@ -198,7 +198,7 @@ class ModelJob(Job):
 
     @field_validator("drafter_options")
     @classmethod
-    def _known(cls, options: dict[str, Any]) -> dict[str, Any]:
+    def _checked_options(cls, options: dict[str, Any]) -> dict[str, Any]:
         names = {item.name for item in fields(RecordOptions)} - _STATED_ELSEWHERE
         for key in options:
             if key not in names:

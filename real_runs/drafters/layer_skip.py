@@ -35,8 +35,10 @@ _ROWS_AT_ONCE = 256
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GapRecipe(FitRecipe):
-    """What a bridge across a gap depends on: `exit_layer` is where the gap starts, `stop_layer`
-    where it stops.
+    """What a bridge across a gap depends on; `exit_layer` is the first layer that is left out.
+
+    Attributes:
+        stop_layer: the first layer after the gap.
     """
 
     stop_layer: int

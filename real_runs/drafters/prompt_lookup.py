@@ -80,8 +80,11 @@ class PromptLookup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LookupLengths:
-    """Per output position: tokens proposed there and tokens a step starting there emits,
-    int16[n].
+    """What steps do that start at the n output positions.
+
+    Attributes:
+        drafted: tokens proposed, int16[n].
+        emitted: tokens emitted, int16[n], cut at the end of the text.
     """
 
     drafted: NDArray[np.int16]

@@ -30,8 +30,12 @@ from real_runs.kernels.timing import Call
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreparedCall:
-    """A call, how its answer becomes [b, n, heads, d], and the parts that we split the cache into
-    (0: not we).
+    """A call that a form made of operands.
+
+    Attributes:
+        call: computes the attention once.
+        answer: what the call returns as [b, n, heads, d].
+        splits: parts that we split the cache into; 0: the kernel decides.
     """
 
     call: Call

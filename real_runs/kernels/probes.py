@@ -166,10 +166,10 @@ def attention(place: torch.device) -> ProbeResult:
             continue
         began = time.perf_counter()
         _, faults = checked_forms([name], layer, place, dtype)
-        took = time.perf_counter() - began
+        wall_s = time.perf_counter() - began
         fault = faults.get(name, "")
         if not fault:
-            right.append(f"{name} ({took:.1f} s)")
+            right.append(f"{name} ({wall_s:.1f} s)")
         elif "not installed" in fault or "does not run on" in fault:
             absent.append(name)
         else:

@@ -101,8 +101,10 @@ def split_call(operands: AttentionOperands, partial: Partial, parts: int) -> Cal
     hidden = ~operands.visible.repeat(s.group, 1)
 
     def call() -> torch.Tensor:
-        every = query.unsqueeze(1).expand(-1, parts, -1, -1).reshape(-1, s.packed_rows, s.head_dim)
-        outs, lses = partial(every, key, value)
+        repeated = (
+            query.unsqueeze(1).expand(-1, parts, -1, -1).reshape(-1, s.packed_rows, s.head_dim)
+        )
+        outs, lses = partial(repeated, key, value)
         tail_out, tail_lse = _new_tokens(query, new_key, new_value, hidden)
         outs, lses = outs.view(heads, parts, -1, s.head_dim), lses.view(heads, parts, -1)
         total = torch.logaddexp(lses.logsumexp(1), tail_lse)

@@ -40,8 +40,11 @@ _NAMING_SHARE = 0.15  # of a sweep's time that is kept for looking kernel names 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Variant:
-    """One implementation at one shape: calls on every operand set, and row fields of its own, which
-    come first.
+    """One implementation at one shape.
+
+    Attributes:
+        calls: one per operand set.
+        fields: of `KernelRow`, which override those of the case.
     """
 
     calls: Sequence[Call]
@@ -76,7 +79,13 @@ class Case:
 
 @dataclass(kw_only=True, slots=True)
 class Swept:
-    """What a sweep has so far."""
+    """What a sweep has so far.
+
+    Attributes:
+        rows: of what was timed.
+        skipped: fields of shapes without a row, with the `reason`.
+        device_lost: the device answers no more.
+    """
 
     rows: list[KernelRow] = field(default_factory=list)
     skipped: list[dict[str, Any]] = field(default_factory=list)

@@ -33,9 +33,19 @@ _LEAST_PROCESS_SHARE = 0.9
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measurement:
-    """Times of one call: median and quartiles over the repeats that count.
+    """Times of one call.
 
-    Of several rounds `times` holds the slower half as well, which does not count.
+    Attributes:
+        median_s: over the repeats that count.
+        low_s: their lower quartile.
+        high_s: their upper quartile.
+        repeats: that count.
+        discarded: repeats that do not.
+        outliers: of those that count, repeats of more than twice the median.
+        graph: a captured graph was replayed.
+        cpu_ratio: process time over wall time; 0 on other devices than a CPU.
+        times: seconds of every repeat; of several rounds also those of the slower half, which does
+            not count.
     """
 
     median_s: float

@@ -27,7 +27,13 @@ Tensors = Mapping[str, torch.Tensor]
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Norm:
-    """RMSNorm, or LayerNorm where there is a bias."""
+    """RMSNorm, or LayerNorm where there is a bias.
+
+    Attributes:
+        weight: [width].
+        bias: [width], or None.
+        eps: added to the mean square or to the variance.
+    """
 
     weight: torch.Tensor
     bias: torch.Tensor | None

@@ -139,7 +139,7 @@ class Llama:
         places = self._places(starts, count, positions)
         furthest = max(starts) + count - 1 if positions is None else int(places.max())
         rotation = self._rotary.angles(places, furthest)
-        visible = self._seen(starts, count, places, mask)
+        visible = self._visible(starts, count, places, mask)
         x = self._embedded(ids, places)  # [B, T, width]
         hidden = {0: x} if 0 in capture else {}
         for index in range(layers):
@@ -223,7 +223,7 @@ class Llama:
             raise InputError(rule, key="positions", value=tuple(positions.shape))
         return positions[None] if positions.ndim == 1 else positions
 
-    def _seen(
+    def _visible(
         self, starts: Sequence[int], count: int, places: torch.Tensor, mask: torch.Tensor | None
     ) -> VisibleSlots:
         """Masks of a pass, for layers with and without windows."""

@@ -67,7 +67,11 @@ class RecordedFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecordReport:
-    """What a recording left: one file per drafter and sampling mode."""
+    """What a recording left.
+
+    Attributes:
+        files: one per drafter and sampling mode.
+    """
 
     files: tuple[RecordedFile, ...]
 

@@ -42,7 +42,15 @@ _LEAST_SPREAD, _MOST_SPREAD = 0.005, 0.9
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Example:
-    """A run to fit on: what ran, where, what the walk says, and what it took."""
+    """A run to fit on.
+
+    Attributes:
+        configuration: what ran.
+        batch: requests that ran together.
+        context: of the cell; 0: prompts as they are.
+        steps: what its recording says of its steps.
+        run: what it took.
+    """
 
     configuration: Configuration
     batch: int

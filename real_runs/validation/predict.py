@@ -140,9 +140,13 @@ def predicted_run(
     rest = step_s + row_s * steps.requests * n
     drafted = 0.0
     if configuration.drafter:
-        ratio, each_s, token_s = costs.draft.get(f"{configuration.drafter} {loop}", (1.0, 0.0, 0.0))
+        ratio, request_s, token_s = costs.draft.get(
+            f"{configuration.drafter} {loop}", (1.0, 0.0, 0.0)
+        )
         network = draft_network_s(deployment, layers, configuration, steps)
-        drafted = float((ratio * network + each_s * steps.requests + token_s * steps.drafted).sum())
+        drafted = float(
+            (ratio * network + request_s * steps.requests + token_s * steps.drafted).sum()
+        )
     return PredictedRun(
         tokens=steps.tokens,
         steps=steps.steps,

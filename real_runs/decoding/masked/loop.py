@@ -125,7 +125,7 @@ class MaskedLoop:
             )
             for name, values in outputs.items():
                 cells[name].append(values[computed[start:end]])
-            return _seen(outputs, start, end, self._length)
+            return _whole_canvas(outputs, start, end, self._length)
 
         def after(_: Pass, chosen: NDArray[np.bool_]) -> None:
             committed_at[chosen[0]] = len(steps["forward"]) - 1
@@ -234,7 +234,7 @@ def span_of(policy: RefinePolicy, needed: Pass, canvas: int, length: int) -> tup
     )
 
 
-def _seen(outputs: dict[str, NDArray[Any]], start: int, end: int, length: int) -> Seen:
+def _whole_canvas(outputs: dict[str, NDArray[Any]], start: int, end: int, length: int) -> Seen:
     """The answer over the whole canvas."""
     whole = {
         name: np.zeros((1, length), dtype=np.float32) for name in ("doubt", "entropy", "logit_gap")

@@ -32,7 +32,11 @@ _SCALE_TOKENS = 128
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FeatureHeadTraining(HeadTraining):
-    """How a feature head is trained: `levels` read in a row, the first with the target's states."""
+    """How a feature head is trained.
+
+    Attributes:
+        levels: read in a row, >= 1: the first with the target's states, the others with the head's.
+    """
 
     levels: int = LEVELS
 

@@ -43,8 +43,12 @@ class ModelSource:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoadedWeights:
-    """Weights in memory: configuration, tensors by Hugging Face name, digest of the files they came
-    from.
+    """Weights in memory.
+
+    Attributes:
+        config: sizes of the model.
+        tensors: by Hugging Face name.
+        sha256: digest of the files that they came from.
     """
 
     config: LlamaConfig

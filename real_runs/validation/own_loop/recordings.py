@@ -137,8 +137,8 @@ def cell_traces(
 def _recorded(
     options: RecordOptions, prompts: PromptSet, part: str, tell: Tell
 ) -> dict[str, AcceptanceTrace]:
-    asked_for = repr((replace(options, out=Path(), resume=False), prompts.sha256))
-    folder = options.out / f"{part}-{hashlib.sha256(asked_for.encode()).hexdigest()[:8]}"
+    recipe = repr((replace(options, out=Path(), resume=False), prompts.sha256))
+    folder = options.out / f"{part}-{hashlib.sha256(recipe.encode()).hexdigest()[:8]}"
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "prompts.toml"
     write_prompts(prompts, file)
