@@ -31,7 +31,11 @@ _LOG_BYTES = 1 << 20
 
 @dataclass(kw_only=True, slots=True)
 class StopSignal:
-    """Set by SIGTERM or SIGINT while a campaign runs."""
+    """Set by SIGTERM or SIGINT while a campaign runs.
+
+    Attributes:
+        signals: numbers of those that came, in order.
+    """
 
     signals: list[int] = field(default_factory=list)
 

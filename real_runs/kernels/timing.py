@@ -184,7 +184,7 @@ def measure_cuda(calls: Sequence[Call], effort: Effort, flush: Flush | None) -> 
         else:
             flush = None
         run: Call = graph.replay if graph is not None else lambda: [call() for call in calls]
-        _event_times(run, flush, 1)
+        _event_times(run, flush, 1)  # the first replay loads the graph
         once = _event_times(run, flush, 1)[0]
         repeats = max(effort.least, min(effort.repeats, int(effort.budget_s / max(once, 1e-6))))
         times = _event_times(run, flush, repeats if once <= effort.longest_call_s else 1)

@@ -169,6 +169,7 @@ class KVCache:
         most = max(len(path) for path in rows)
         moves = []
         for length, path in zip(self.lengths, rows, strict=True):
+            # a row that keeps nothing moves its slot 0 onto itself
             own = [(length + to, length + slot) for to, slot in enumerate(path)] or [(0, 0)]
             moves.append(own + own[-1:] * (most - len(own)))
         pairs = torch.tensor(moves, device=self.keys.device)[None, :, None, :, :]

@@ -38,6 +38,7 @@ Steps = Callable[[Configuration, tuple[str, ...]], Walk]
 # pull of a slope towards none: a tenth per doubling weighs like a log error of half a per cent
 _RIDGE = 0.05
 _LEAST_SPREAD, _MOST_SPREAD = 0.005, 0.9
+_ASSUMED_SPREAD = 0.3  # ASSUMED where no context can be left out
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -103,7 +104,7 @@ def _place(example: Example) -> tuple[str, str]:
 def _spread(errors: Sequence[float]) -> float:
     """The quantile of left-out errors that covers a further one with the wanted probability."""
     if not errors:
-        return 0.3
+        return _ASSUMED_SPREAD
     rank = min(1.0, COVERAGE * (len(errors) + 1) / len(errors))
     return float(np.clip(np.expm1(np.quantile(errors, rank)), _LEAST_SPREAD, _MOST_SPREAD))
 
@@ -148,6 +149,7 @@ def _verify(deployment: Deployment, examples: Sequence[Example]) -> tuple[float,
     middles = np.array([np.median(values) for values in ratios.values()])
     weights = np.sqrt(np.array([len(values) for values in ratios.values()], dtype=np.float64))
     design = np.stack([np.ones_like(sizes), sizes], axis=1) * weights[:, None]
+    # the ridge pulls the slope alone towards 0: few sizes say little about it
     pulled = np.vstack([design, [0.0, _RIDGE * weights.sum()]])
     line = np.linalg.lstsq(pulled, np.append(middles * weights, 0.0), rcond=None)[0]
     return float(line[0]), float(line[1])
