@@ -18,7 +18,9 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from hardware_profiles.errors import InputError
 from hardware_profiles.units import GIB, KIB
+from real_runs.models.loading.weights import find_model
 
 State = Literal["here", "absent", "broken"]
 LIBRARIES = {
@@ -204,6 +206,7 @@ def _no_driver() -> str:
 
 
 def _gpu(properties: object) -> Finding:
+    # loads torch, which sees the card here
     from real_runs.kernels.device_names import profile_of
 
     name = str(getattr(properties, "name", ""))
@@ -213,12 +216,12 @@ def _gpu(properties: object) -> Finding:
         processors=getattr(properties, "multi_processor_count", None),
         memory_bytes=memory_bytes,
     )
-    known = (
+    profiled = (
         f"profile {profile}"
         if profile
         else "no shipped profile: calibrate --base NEAREST makes one"
     )
-    detail = f"{memory_bytes / GIB:.0f} GiB, {known}"
+    detail = f"{memory_bytes / GIB:.0f} GiB, {profiled}"
     return Finding(what=name, state="here", detail=detail, serves="runs on a GPU: --device cuda")
 
 
@@ -246,8 +249,6 @@ def _owners() -> Mapping[str, list[str]]:
 
 
 def _weights() -> Finding:
-    from hardware_profiles.errors import InputError
-
     serves = "record, validate and decode jobs without --model"
     if importlib.util.find_spec("torch") is None:
         return Finding(
@@ -256,8 +257,6 @@ def _weights() -> Finding:
             detail="torch is not there to load it",
             serves=serves,
         )
-    from real_runs.models.loading.weights import find_model
-
     try:
         source = find_model(None)
     except InputError as error:

@@ -36,13 +36,13 @@ def examine(
     """
     findings = []
     for name in probes or PROBES:
-        finding = _asked(name, device, limit_s)
+        finding = _run_probe(name, device, limit_s)
         progress(finding)
         findings.append(finding)
     return findings
 
 
-def _asked(name: str, device: str, limit_s: float) -> ProbeResult:
+def _run_probe(name: str, device: str, limit_s: float) -> ProbeResult:
     root = str(Path(__file__).resolve().parents[1])
     path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", ""))))
     request = json.dumps({"probe": name, "device": device})

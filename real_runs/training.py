@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from torch import nn
 
 from hardware_profiles.whole_file import whole_file
@@ -167,8 +169,6 @@ def _resumed(
 
 
 def _save(tensors: dict[str, torch.Tensor], recipe: dict[str, str], path: Path) -> None:
-    from safetensors.torch import save
-
     with whole_file(path) as part:
         part.write_bytes(
             save({name: value.contiguous() for name, value in tensors.items()}, recipe)
@@ -181,8 +181,6 @@ def _load(
     """Tensors of just these names and shapes, and the recipe beside them; None for every other
     file.
     """
-    from safetensors import SafetensorError, safe_open
-
     if not path.is_file():
         return None
     try:

@@ -152,10 +152,10 @@ def _jobs(model: str, dtype: str, budget_s: float, *, cpu: bool) -> list[dict[st
     between = [160, 800, 3008] if cpu else [512, 3072, 98304]
     rows = [1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 512] if cpu else [*few, 256, 512, 1024, 4096]
     megabytes = [4, 16, 64] if cpu else [64, 256, 1024]
-    every: dict[str, Any] = {"dtype": dtype, "repeats": 9, "budget_s": 0.06, "kernel_names": False}
-    every |= {"rounds": _CPU_ROUNDS} if cpu else {}
+    common: dict[str, Any] = {"dtype": dtype, "repeats": 9, "budget_s": 0.06, "kernel_names": False}
+    common |= {"rounds": _CPU_ROUNDS} if cpu else {}
     forms = {"implementations": ["sdpa-packed"] if cpu else list(_GPU_FORMS)}
-    passes = every | {
+    passes = common | {
         "budget_s": 0.4,
         "repeats": 8,
         "longest_call_s": 3.0,
@@ -235,7 +235,7 @@ def _jobs(model: str, dtype: str, budget_s: float, *, cpu: bool) -> list[dict[st
     ]
     usable = max(budget_s - len(listed) * _START_S, 0.3 * budget_s)
     return [
-        every
+        common
         | {"priority": place + 1, "estimate_s": round(max(1.0, share * usable / 1.5), 1)}
         | job
         for place, (share, job) in enumerate(listed)

@@ -98,8 +98,8 @@ def _verified(device: Device) -> Device:
 
 
 def _parameters(group: str, names: Sequence[str]) -> list[Parameter]:
-    known: Mapping[str, Parameter] = {row.name: row for row in GROUPS[group]}
-    parameters = [known[f"{group}.{name}"] for name in names]
+    by_name: Mapping[str, Parameter] = {row.name: row for row in GROUPS[group]}
+    parameters = [by_name[f"{group}.{name}"] for name in names]
     return [_roomy(parameter) for parameter in parameters]
 
 

@@ -59,8 +59,11 @@ class PassScore:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PassFit:
-    """A device whose small kernels and sampler fit whole passes, and how well: on rows set
-    aside.
+    """A device whose small kernels and sampler fit whole passes.
+
+    Attributes:
+        device: with the constants that were fitted.
+        score: errors on passes that were set aside.
     """
 
     device: Device

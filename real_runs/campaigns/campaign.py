@@ -78,8 +78,13 @@ class JobOutcome:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CampaignReport:
-    """What a campaign left: its folder, the outcome of every job in the order they were tried, and
-    `measures`.
+    """What a campaign left.
+
+    Attributes:
+        out: its folder.
+        outcomes: of every job, in the order they are tried.
+        seconds: that this call took.
+        measures: of the rows in the folder.
     """
 
     out: Path
@@ -194,16 +199,16 @@ def _check_card(device: str) -> None:
     kind, _, index = device.partition(":")
     if kind != "cuda":
         return
-    import torch
+    import torch  # a campaign on a CPU whose jobs run in processes of their own needs none here
 
     if torch.cuda.device_count() <= int(index or 0):
-        seen = (
+        cause = (
             "is built for CPUs alone"
             if torch.version.cuda is None and torch.version.hip is None
             else "sees none"
         )
         raise InputError(
-            f"must be a GPU of this machine, and torch {torch.__version__} {seen}",
+            f"must be a GPU of this machine, and torch {torch.__version__} {cause}",
             key="device",
             value=device,
         )

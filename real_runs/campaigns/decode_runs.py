@@ -47,7 +47,12 @@ _PHASES = ("draft", "verify", "rest")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DecodeReport:
-    """The runs that are there, and how many are still missing."""
+    """How far a decode job is.
+
+    Attributes:
+        table: the runs that are there.
+        missing: runs that the deadline or a stop left out.
+    """
 
     table: DecodeTable
     missing: int
@@ -80,14 +85,14 @@ def run_decode(
     """
     folder.mkdir(parents=True, exist_ok=True)
     target, setup = _target(job, campaign, folder)
-    made = {
+    drafters = {
         configuration.drafter: loop_drafter(configuration.drafter, target)
         for configuration in job.configurations
     }
     for configuration in job.configurations:
-        _check_shape(configuration, made[configuration.drafter])
+        _check_shape(configuration, drafters[configuration.drafter])
     with RecordingLog(folder / "runs.part.jsonl", setup, resume=True) as log:
-        missing = _make_missing(target, job, made, log, deadline, should_stop)
+        missing = _make_missing(target, job, drafters, log, deadline, should_stop)
         runs = sorted(
             (DecodeRun(**entry) for entry in log.finished),
             key=lambda r: (r.round, r.prompt, r.order),

@@ -100,8 +100,11 @@ _NUMBERS = columns_of(DecodeRun, "int", "float")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DecodeTable:
-    """Runs and where they come from: `provenance` holds JSON values, by job where there are
-    several.
+    """Runs and where they come from.
+
+    Attributes:
+        runs: of one job or several.
+        provenance: JSON values, by job where there are several.
     """
 
     runs: tuple[DecodeRun, ...]

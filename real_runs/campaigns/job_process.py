@@ -23,7 +23,11 @@ from hardware_profiles.whole_file import whole_file
 from real_runs.campaigns.decode_table import write_decode
 from real_runs.campaigns.file import Campaign, digest
 from real_runs.campaigns.jobs import DecodeJob, Job, ModelJob, RecordJob, ServeJob
+from real_runs.campaigns.recording_job import run_recording
 from real_runs.campaigns.results import WORK, read_results
+from real_runs.campaigns.serve_job import run_serve, write_served
+from real_runs.models.loading.weights import find_model
+from traces.storage.kernels import write_kernels
 
 ROWS = "running.parquet"
 STATE = "running.json"
@@ -31,7 +35,7 @@ _PARENT_CHECK_S = 0.2
 
 
 def work_folder(out: Path, campaign: Campaign, job: Job) -> Path:
-    """Where a job keeps what it must not lose; another one for other parameters."""
+    """Where a job keeps what it must not lose: a folder for every set of its parameters."""
     return out / WORK / f"{job.name}-{digest(campaign, job)}"
 
 
@@ -67,8 +71,8 @@ def perform(
     if isinstance(job, ServeJob):
         _perform_serve_job(job, campaign, folder, deadline, should_stop)
         return
+    # loads torch, which a server's job does not need
     from real_runs.campaigns import kernel_job as kernels
-    from traces.storage.kernels import write_kernels
 
     part, earlier = folder / ROWS, read_results(out) if begun else None
     measured = [row for row in earlier.rows if row.job == job.name] if earlier else []
@@ -105,16 +109,12 @@ def _perform_model_job(
     should_stop: Callable[[], bool],
     command: str,
 ) -> None:
-    from real_runs.models.loading.weights import find_model
-
     try:
         find_model(job.model_file)
     except InputError as error:
         _leave(folder, "skipped", error.message)
         return
     if isinstance(job, RecordJob):
-        from real_runs.campaigns.recording_job import run_recording
-
         recorded = run_recording(
             job, campaign, folder=folder, deadline=deadline, should_stop=should_stop
         )
@@ -127,6 +127,7 @@ def _perform_model_job(
             folder, "finished" if recorded.finished else "cut", "" if recorded.finished else left
         )
     elif isinstance(job, DecodeJob):
+        # loads torch
         from real_runs.campaigns.decode_runs import run_decode
 
         report = run_decode(
@@ -154,9 +155,6 @@ def _perform_serve_job(
     deadline: float,
     should_stop: Callable[[], bool],
 ) -> None:
-    from real_runs.campaigns.serve_job import run_serve, write_served
-    from real_runs.models.loading.weights import find_model
-
     try:
         model = job.model or str(find_model().path)
     except InputError as error:

@@ -198,7 +198,7 @@ class ModelJob(Job):
 
     @field_validator("drafter_options")
     @classmethod
-    def _known(cls, options: dict[str, Any]) -> dict[str, Any]:
+    def _checked_options(cls, options: dict[str, Any]) -> dict[str, Any]:
         names = {item.name for item in fields(RecordOptions)} - _STATED_ELSEWHERE
         for key in options:
             if key not in names:
@@ -336,9 +336,9 @@ AnyJob = Annotated[
 
 def _tuples(values: dict[str, Any]) -> dict[str, Any]:
     """Options as `RecordOptions` holds them: lists of a file are tuples there, files are paths."""
-    made: dict[str, Any] = {
+    options: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
     }
-    if isinstance(made.get("draft_model"), str):
-        made["draft_model"] = Path(made["draft_model"])
-    return made
+    if isinstance(options.get("draft_model"), str):
+        options["draft_model"] = Path(options["draft_model"])
+    return options

@@ -31,7 +31,11 @@ _LOG_BYTES = 1 << 20
 
 @dataclass(kw_only=True, slots=True)
 class StopSignal:
-    """Set by SIGTERM or SIGINT while a campaign runs."""
+    """Set by SIGTERM or SIGINT while a campaign runs.
+
+    Attributes:
+        signals: numbers of those that came, in order.
+    """
 
     signals: list[int] = field(default_factory=list)
 
@@ -97,13 +101,13 @@ def await_child(child: subprocess.Popen[bytes], deadline: float, stop: StopSigna
     Raises:
         RuntimeError: it had to be killed.
     """
-    asked_at: float | None = None
+    signalled_at: float | None = None
     while child.poll() is None:
         now = time.monotonic()
-        if asked_at is None and (stop or now > deadline + _LATE_S):
+        if signalled_at is None and (stop or now > deadline + _LATE_S):
             child.send_signal(signal.SIGTERM)
-            asked_at = now
-        if asked_at is not None and now > asked_at + GRACE_S:
+            signalled_at = now
+        if signalled_at is not None and now > signalled_at + GRACE_S:
             child.kill()
             child.wait()
             raise RuntimeError("did not end when asked to, and was killed")

@@ -21,7 +21,13 @@ from real_runs.recording.record import record
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecordingState:
-    """How far a recording is: requests recorded in this and earlier calls, and of how many."""
+    """How far a recording is.
+
+    Attributes:
+        done: requests recorded in this and earlier calls.
+        total: of how many; 0 before the drafters are fitted.
+        finished: the trace files are there.
+    """
 
     done: int
     total: int

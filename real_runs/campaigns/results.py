@@ -177,7 +177,8 @@ def merge_runs(folder: Path, job: str, table: DecodeTable) -> int:
 
 
 def read_served(path: Path) -> Mapping[str, list[dict[str, Any]]]:
-    """Runs by job that a results folder holds; none where there is no such file.
+    """Runs by job that a results folder holds; none where there is no such file. A run is what
+    `serve_job.run_serve` leaves.
 
     Raises:
         InputError: something else lies there.
@@ -198,7 +199,14 @@ def read_served(path: Path) -> Mapping[str, list[dict[str, Any]]]:
 
 
 def merge_served(folder: Path, job: str, runs: list[dict[str, Any]]) -> int:
-    """Put a serve job's runs in place of what the folder holds of that job; how many there are."""
+    """Put a serve job's runs in place of what the folder holds of that job.
+
+    Returns:
+        How many runs the job has.
+
+    Raises:
+        InputError: as of `read_served`.
+    """
     merged = {**read_served(folder / SERVED), job: runs}
     with whole_file(folder / SERVED) as part:
         part.write_text(json.dumps(merged, indent=1), encoding="utf-8")

@@ -43,7 +43,7 @@ def run_serve(
     deadline: float,
     should_stop: Callable[[], bool],
 ) -> tuple[list[dict[str, Any]], int]:
-    """Measure what is not measured yet; all runs there are, and how many are missing.
+    """Measure what is not measured yet.
 
     Args:
         job: which lengths, acceptances and numbers of requests.
@@ -52,6 +52,10 @@ def run_serve(
         model: file or hub id that the server loads.
         deadline: `time.monotonic()` at which to end.
         should_stop: asked between runs.
+
+    Returns:
+        All runs there are, and how many are missing. A run has the values of `asked_together` and
+        `draft_tokens`, `acceptance`, `requests` and `round`.
 
     Raises:
         InputError: a server that does not come up, or an answer that is not whole.

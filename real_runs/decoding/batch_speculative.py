@@ -29,16 +29,16 @@ from real_runs.models.llama import Llama
 from traces.kinds.tree import Tree
 
 BatchProposer = Callable[[Sequence[int], Sequence[Sequence[int]], KVCache, Tree], list[list[int]]]
-"""Numbers of the requests in the batch, known ids of each, the target's cache of all but the last
-of them, a tree in level order -> per request the tokens of the tree's first nodes below the root,
-as many as it likes."""
+"""Numbers of the requests in the batch, prompt and output ids of each so far, the target's cache of
+all but the last of them, a tree in level order -> per request the tokens of the tree's first nodes
+below the root, as many as it likes."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class _Row:
     request: int
     prompt_tokens: int
-    known: list[int]
+    prefix: list[int]
     judge: Judge
     stop: StopRule
     ended: str | None = None
@@ -48,7 +48,7 @@ class _Row:
     def take(self, tokens: Sequence[int]) -> int:
         """Append tokens up to the one that ends the text; how many."""
         taken, self.ended = self.stop.take(tokens)
-        self.known += taken
+        self.prefix += taken
         return len(taken)
 
 
@@ -58,13 +58,13 @@ def per_request(proposers: Sequence[Proposer]) -> BatchProposer:
     """
 
     def propose(
-        requests: Sequence[int], known: Sequence[Sequence[int]], cache: KVCache, tree: Tree
+        requests: Sequence[int], prefixes: Sequence[Sequence[int]], cache: KVCache, tree: Tree
     ) -> list[list[int]]:
         if tree.depth != tree.nodes:
             raise InputError("must be a chain", key="tree", value=tree.parents)
         return [
             proposers[request](ids, cache, tree.draft_tokens)
-            for request, ids in zip(requests, known, strict=True)
+            for request, ids in zip(requests, prefixes, strict=True)
         ]
 
     return propose
@@ -82,19 +82,19 @@ class BatchEarlyExit:
         self._model, self._bridge = model, bridge
 
     def __call__(
-        self, requests: Sequence[int], known: Sequence[Sequence[int]], cache: KVCache, tree: Tree
+        self, requests: Sequence[int], prefixes: Sequence[Sequence[int]], cache: KVCache, tree: Tree
     ) -> list[list[int]]:
         """Token of every node but the root, per request."""
-        rows = [[ids[-1]] for ids in known]
+        rows = [[ids[-1]] for ids in prefixes]
         candidates: list[list[list[int]]] = [[] for _ in rows]
-        seen, depths = (
+        visible, depths = (
             torch.from_numpy(ancestors(tree.parents)),
             torch.from_numpy(tree.node_levels()),
         )
         bounds = [(0, 1), *pairwise(accumulate(tree.level_widths(), initial=1))]
         for (start, stop), (_, below) in pairwise(bounds):
             logits = self._logits(
-                [row[start:] for row in rows], cache, depths[start:stop], seen[start:stop, :stop]
+                [row[start:] for row in rows], cache, depths[start:stop], visible[start:stop, :stop]
             )
             for row, ranked, of_row in zip(rows, candidates, logits, strict=True):
                 ranked.extend(best_first_rows(of_row, max(tree.ranks) + 1))
@@ -108,15 +108,15 @@ class BatchEarlyExit:
         tokens: Sequence[Sequence[int]],
         cache: KVCache,
         depths: torch.Tensor,
-        seen: torch.Tensor,
+        visible: torch.Tensor,
     ) -> torch.Tensor:
-        layer, first = self._bridge.exit_layer, seen.shape[1] - seen.shape[0]
+        layer, first = self._bridge.exit_layer, visible.shape[1] - visible.shape[0]
         states = self._model.forward(
             tokens,
             cache,
             start=[length + first for length in cache.lengths],
             positions=torch.tensor(cache.lengths)[:, None] + depths,
-            mask=batch_mask(seen, cache.lengths),
+            mask=batch_mask(visible, cache.lengths),
             logits="none",
             capture=(layer,),
             stop_after=layer,
@@ -124,23 +124,23 @@ class BatchEarlyExit:
         return self._model.head(self._bridge(states))
 
 
-def batch_mask(seen: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
+def batch_mask(visible: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
     """Which slots the nodes of a tree see in every row.
 
     Args:
-        seen: which nodes they see, bool [T, nodes].
+        visible: which nodes they see, bool [T, nodes].
         lengths: committed slots of every row; node n lies n slots after them.
 
     Returns:
         bool [B, T, longest + nodes].
     """
-    nodes = seen.shape[1]
+    nodes = visible.shape[1]
     offset = (
         torch.arange(max(lengths) + nodes) - torch.tensor(lengths)[:, None]
     )  # [B, slots]: which node is there
     of_tree = (offset >= 0) & (offset < nodes)
     return (offset < 0)[:, None] | (
-        of_tree[:, None] & seen[:, offset.clamp(0, nodes - 1)].transpose(0, 1)
+        of_tree[:, None] & visible[:, offset.clamp(0, nodes - 1)].transpose(0, 1)
     )
 
 
@@ -176,33 +176,33 @@ def speculate_batch(
         _Row(
             request=request,
             prompt_tokens=len(prompt),
-            known=list(prompt),
+            prefix=list(prompt),
             judge=matching(samplers[request]),
             stop=StopRule(model.config.eos_ids, limit),
         )
         for request, (prompt, limit) in enumerate(zip(prompts, limits, strict=True))
     ]
     cache = _prefilled(model, rows, most=max(limits) + tree.draft_tokens)
-    layout, seen = TreeLayout(tree.parents, 0), torch.from_numpy(ancestors(tree.parents))
+    layout, visible = TreeLayout(tree.parents, 0), torch.from_numpy(ancestors(tree.parents))
     runs: dict[int, SpeculativeRun] = {}
     while _leave(rows, cache, runs):
-        drafts = propose([row.request for row in rows], [row.known for row in rows], cache, tree)
+        drafts = propose([row.request for row in rows], [row.prefix for row in rows], cache, tree)
         nodes = 1 + max(map(len, drafts))
         result = model.forward(
             [
-                [row.known[-1], *draft, *[0] * (nodes - 1 - len(draft))]
+                [row.prefix[-1], *draft, *[0] * (nodes - 1 - len(draft))]
                 for row, draft in zip(rows, drafts, strict=True)
             ],
             cache,
             positions=torch.tensor(cache.lengths)[:, None] + torch.tensor(layout.depths[:nodes]),
-            mask=batch_mask(seen[:nodes, :nodes], cache.lengths),
+            mask=batch_mask(visible[:nodes, :nodes], cache.lengths),
         )
         assert result.logits is not None
         accepted = []
         for row, draft, logits in zip(rows, drafts, result.logits, strict=True):
             none_there = [-1] * (tree.draft_tokens - len(draft))  # no answer equals it
-            verified = DraftedTokens(tokens=[row.known[-1], *draft, *none_there], layout=layout)
-            path, tokens = row.judge(verified, logits, len(row.known) - row.prompt_tokens)
+            verified = DraftedTokens(tokens=[row.prefix[-1], *draft, *none_there], layout=layout)
+            path, tokens = row.judge(verified, logits, len(row.prefix) - row.prompt_tokens)
             accepted.append(path)
             row.drafted.append(len(draft))
             row.emitted.append(row.take(tokens))
@@ -214,12 +214,12 @@ def _prefilled(model: Llama, rows: Sequence[_Row], *, most: int) -> KVCache:
     """Read all prompts in one pass, padded on the right, and take every request's first token."""
     lengths = [row.prompt_tokens for row in rows]
     cache = model.new_cache(max(lengths) + most, batch=len(rows))
-    padded = [[*row.known, *[0] * (max(lengths) - row.prompt_tokens)] for row in rows]
+    padded = [[*row.prefix, *[0] * (max(lengths) - row.prompt_tokens)] for row in rows]
     result = model.forward(padded, cache, at=[length - 1 for length in lengths])
     cache.commit(lengths)
     assert result.logits is not None
     for row, logits in zip(rows, result.logits, strict=True):
-        row.take(row.judge(DraftedTokens(tokens=row.known[-1:]), logits, 0)[1])
+        row.take(row.judge(DraftedTokens(tokens=row.prefix[-1:]), logits, 0)[1])
     return cache
 
 
@@ -231,7 +231,7 @@ def _leave(rows: list[_Row], cache: KVCache, runs: dict[int, SpeculativeRun]) ->
         row = rows[place]
         if row.ended is not None:
             runs[row.request] = SpeculativeRun(
-                tokens=tuple(row.known[row.prompt_tokens :]),
+                tokens=tuple(row.prefix[row.prompt_tokens :]),
                 ended=row.ended,
                 drafted=tuple(row.drafted),
                 emitted=tuple(row.emitted),

@@ -15,12 +15,12 @@ from real_runs.models.cache import KVCache
 from traces.kinds.tree import Tree
 
 Proposer = Callable[[Sequence[int], KVCache, int], list[int]]
-"""Known ids (prompt and output), the target's cache of all but the last of them, K -> up to K
+"""Prompt and output ids so far, the target's cache of all but the last of them, K -> up to K
 drafted ids."""
 
 TreeProposer = Callable[[Sequence[int], KVCache, Tree], list[int]]
-"""Known ids, the target's cache of all but the last of them, a tree in level order -> token of
-every node."""
+"""Prompt and output ids so far, the target's cache of all but the last of them, a tree in level
+order -> token of every node."""
 
 Learner = Callable[[Sequence[int], torch.Tensor], None]
 """Ids that the target has read and its logits after each of them [T, vocabulary]."""
@@ -29,9 +29,9 @@ Learner = Callable[[Sequence[int], torch.Tensor], None]
 class NodeReader(Protocol):
     """A drafter that reads a node and then has logits for its children."""
 
-    def after_known(self, known: Sequence[int], cache: KVCache) -> torch.Tensor:
-        """Logits [vocabulary] after the last known id; `cache` is the target's, of all ids but that
-        one.
+    def after_prefix(self, prefix: Sequence[int], cache: KVCache) -> torch.Tensor:
+        """Logits [vocabulary] after the last id of `prefix`, the prompt and output ids so far;
+        `cache` is the target's, of all ids but that one.
         """
 
     def after_nodes(
@@ -48,7 +48,7 @@ class NodeReader(Protocol):
         Args:
             tokens: ids of the nodes; no node is another's ancestor.
             cache: the target's.
-            start: slot of the first of them; the slots before it hold the known text and nodes read
+            start: slot of the first of them; the slots before it hold the prefix and nodes read
                 earlier.
             positions: position of every node in the text [T].
             mask: which slots every node sees, bool [T, start + T].

@@ -112,16 +112,14 @@ class _Growth:
     """
 
     def __init__(
-        self, reader: NodeReader, known: Sequence[int], cache: KVCache, policy: DynamicPolicy
+        self, reader: NodeReader, prefix: Sequence[int], cache: KVCache, policy: DynamicPolicy
     ) -> None:
         self._reader, self._cache, self._policy = reader, cache, policy
-        self._root = len(known) - 1
-        self.tokens, self.parents, self.depths, self.logs = [known[-1]], [-1], [0], [0.0]
-        self._paths = {
-            0: [self._root]
-        }  # by node read, the slots that it sees beside the known text
+        self._root = len(prefix) - 1
+        self.tokens, self.parents, self.depths, self.logs = [prefix[-1]], [-1], [0], [0.0]
+        self._paths = {0: [self._root]}  # by node read, the slots that it sees beside the prefix
         self.passes = 1
-        self._add_children([0], reader.after_known(known, cache)[None])
+        self._add_children([0], reader.after_prefix(prefix, cache)[None])
 
     @property
     def nodes_read(self) -> int:
@@ -168,17 +166,17 @@ class _Growth:
 
 
 def draft_tree(
-    reader: NodeReader, known: Sequence[int], cache: KVCache, policy: DynamicPolicy
+    reader: NodeReader, prefix: Sequence[int], cache: KVCache, policy: DynamicPolicy
 ) -> DynamicTree:
     """Draft the tree of one step.
 
     Args:
         reader: the drafter.
-        known: prompt and output ids.
-        cache: the target's, of all known ids but the last.
+        prefix: prompt and output ids.
+        cache: the target's, of all ids of the prefix but the last.
         policy: what to read and what to keep.
     """
-    growth = _Growth(reader, known, cache, policy)
+    growth = _Growth(reader, prefix, cache, policy)
     if policy.order == "best-first":
         picked = _by_value(growth, policy)
     else:
@@ -220,10 +218,10 @@ def speculate_dynamic(
         InputError: a prompt that does not fit.
     """
 
-    def draft(known: Sequence[int], cache: KVCache) -> DraftedTokens:
-        tree = draft_tree(reader, known, cache, policy)
+    def draft(prefix: Sequence[int], cache: KVCache) -> DraftedTokens:
+        tree = draft_tree(reader, prefix, cache, policy)
         return DraftedTokens(
-            tokens=tree.tokens, layout=TreeLayout(tree.parents, len(known) - 1, model.device)
+            tokens=tree.tokens, layout=TreeLayout(tree.parents, len(prefix) - 1, model.device)
         )
 
     return decode(

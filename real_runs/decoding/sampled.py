@@ -105,12 +105,12 @@ def _drafting(
     """Draft a tree level by level, with one reading of the drafter for each."""
     bounds = [(0, 1), *pairwise(accumulate(tree.level_widths(), initial=1))]
 
-    def draft(known: Sequence[int], cache: KVCache) -> DraftedTokens:
-        tokens, rows, root = [known[-1]], dict[int, Row](), len(known) - 1
+    def draft(prefix: Sequence[int], cache: KVCache) -> DraftedTokens:
+        tokens, rows, root = [prefix[-1]], dict[int, Row](), len(prefix) - 1
         positions, mask = layout.positions(root), layout.mask(root)
         for start, stop in bounds[:-1]:
             logits = (
-                reader.after_known(known, cache)[None]
+                reader.after_prefix(prefix, cache)[None]
                 if start == 0
                 else reader.after_nodes(
                     tokens[start:],

@@ -119,7 +119,8 @@ def decode(
     Args:
         model: the target.
         prompt: its ids, at least one.
-        draft: known ids and the target's cache of all but the last of them -> what to check.
+        draft: prompt and output ids so far, the target's cache of all but the last of them -> what
+            to check.
         judge: decides which of it is accepted.
         slots: most scratch slots of a step beside the root's.
         max_new_tokens: length limit, >= 1.
@@ -138,14 +139,14 @@ def decode(
     result = model.forward(prompt, cache, logits="all" if learn else "last", capture=capture)
     cache.commit(len(prompt))
     assert result.logits is not None
-    known = [*prompt, *judge(DraftedTokens(tokens=prompt[-1:]), result.logits[0, -1:], 0)[1]]
+    prefix = [*prompt, *judge(DraftedTokens(tokens=prompt[-1:]), result.logits[0, -1:], 0)[1]]
     _show(watcher, learn, prompt, result.logits[0], result.hidden, range(len(prompt)))
-    ended = stop.after(known[-1])
+    ended = stop.after(prefix[-1])
     drafted: list[int] = []
     emitted: list[int] = []
     clock = StepClock(timed=timed, device=model.device)
     while ended is None:
-        drafted_tree = draft(known, cache)
+        drafted_tree = draft(prefix, cache)
         clock.end("draft")
         tree, length = drafted_tree.layout, cache.length
         result = model.forward(
@@ -157,18 +158,18 @@ def decode(
         )
         clock.end("verify")
         assert result.logits is not None
-        path, tokens = judge(drafted_tree, result.logits[0], len(known) - len(prompt))
+        path, tokens = judge(drafted_tree, result.logits[0], len(prefix) - len(prompt))
         cache.compact(path)
         drafted.append(len(drafted_tree.tokens) - 1)
         taken, ended = stop.take(tokens)
-        known += taken
+        prefix += taken
         emitted.append(len(taken))
         clock.end("rest")
         _show(watcher, learn, drafted_tree.tokens, result.logits[0], result.hidden, path)
         clock.end("draft")
         clock.end_step()
     return SpeculativeRun(
-        tokens=tuple(known[len(prompt) :]),
+        tokens=tuple(prefix[len(prompt) :]),
         ended=ended,
         drafted=tuple(drafted),
         emitted=tuple(emitted),
@@ -198,8 +199,8 @@ def speculate(
         timed: measure the phases of every step.
     """
 
-    def draft(known: Sequence[int], cache: KVCache) -> DraftedTokens:
-        return DraftedTokens(tokens=[known[-1], *propose(known, cache, draft_tokens)])
+    def draft(prefix: Sequence[int], cache: KVCache) -> DraftedTokens:
+        return DraftedTokens(tokens=[prefix[-1], *propose(prefix, cache, draft_tokens)])
 
     return decode(
         model,

@@ -51,7 +51,11 @@ class TreeLayout:
 
 
 def node_depths(parents: Sequence[int]) -> list[int]:
-    """Depth of every node; the root, parent -1, has 0. Parents come before their children."""
+    """Depth of every node; the root, parent -1, has 0.
+
+    Raises:
+        ValueError: a parent that does not come before its child.
+    """
     depths: list[int] = []
     for node, parent in enumerate(parents):
         if not (parent == -1 if node == 0 else 0 <= parent < node):
@@ -81,8 +85,8 @@ def tree_mask(parents: Sequence[int], length: int) -> torch.Tensor:
 
 def ancestors(parents: Sequence[int]) -> NDArray[np.bool_]:
     """Which nodes every node sees in its tree, bool [T, T]: its ancestors and itself."""
-    seen = np.eye(len(parents), dtype=np.bool_)
+    visible = np.eye(len(parents), dtype=np.bool_)
     for node, parent in enumerate(parents):
         if parent >= 0:
-            seen[node] |= seen[parent]
-    return seen
+            visible[node] |= visible[parent]
+    return visible

@@ -34,9 +34,9 @@ class EarlyExitReader:
     def __init__(self, model: Llama, bridge: Bridge) -> None:
         self._model, self._bridge = model, bridge
 
-    def after_known(self, known: Sequence[int], cache: KVCache) -> torch.Tensor:
-        """Logits after the last known id."""
-        return self._logits(known[-1:], cache, cache.length, None, None)[0]
+    def after_prefix(self, prefix: Sequence[int], cache: KVCache) -> torch.Tensor:
+        """Logits [vocabulary] after the last id of `prefix`."""
+        return self._logits(prefix[-1:], cache, cache.length, None, None)[0]
 
     def after_nodes(
         self,
@@ -86,14 +86,14 @@ class LevelProposer:
         self.reader = reader
         self._layouts: dict[tuple[Tree, int], TreeLayout] = {}
 
-    def __call__(self, known: Sequence[int], cache: KVCache, tree: Tree) -> list[int]:
+    def __call__(self, prefix: Sequence[int], cache: KVCache, tree: Tree) -> list[int]:
         """Token of every node: the form `speculate_tree` calls."""
-        tokens, root, widest = [known[-1]], len(known) - 1, max(tree.ranks) + 1
+        tokens, root, widest = [prefix[-1]], len(prefix) - 1, max(tree.ranks) + 1
         if not tree.draft_tokens:
             return tokens
         layout = self._layout(tree, cache)
         positions, mask = layout.positions(root), layout.mask(root)
-        candidates = best_first_rows(self.reader.after_known(known, cache)[None], widest)
+        candidates = best_first_rows(self.reader.after_prefix(prefix, cache)[None], widest)
         for start, stop in pairwise(accumulate(tree.level_widths(), initial=1)):
             tokens += [
                 candidates[tree.parents[node]][tree.ranks[node]] for node in range(start, stop)
@@ -179,8 +179,8 @@ def speculate_tree(
     tree = level_ordered(tree, model.config.vocabulary)
     layout = TreeLayout(tree.parents, len(prompt) + max_new_tokens, model.device)
 
-    def draft(known: Sequence[int], cache: KVCache) -> DraftedTokens:
-        return DraftedTokens(tokens=propose(known, cache, tree), layout=layout)
+    def draft(prefix: Sequence[int], cache: KVCache) -> DraftedTokens:
+        return DraftedTokens(tokens=propose(prefix, cache, tree), layout=layout)
 
     return decode(
         model,

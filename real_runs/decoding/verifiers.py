@@ -88,6 +88,9 @@ def rejection(
         candidates: ids in the order drawn.
         distinct: they were drawn without replacement: q loses every candidate that fell and is
             normalised.
+
+    Raises:
+        InputError: candidates without the distribution that they were drawn from.
     """
     accept = []
     for token in candidates:

@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 
 from hardware_profiles.errors import InputError
 from hardware_profiles.whole_file import whole_file
@@ -90,8 +92,6 @@ def fit_bridge(
 
 def save_bridge(bridge: Bridge, recipe: FitRecipe, path: Path) -> None:
     """Write a bridge and its recipe as safetensors, whole or not at all."""
-    from safetensors.torch import save
-
     with whole_file(path) as part:
         metadata = _metadata(recipe, bridge.fit_tokens)
         part.write_bytes(save({"weight": bridge.weight, "bias": bridge.bias}, metadata))
@@ -99,8 +99,6 @@ def save_bridge(bridge: Bridge, recipe: FitRecipe, path: Path) -> None:
 
 def load_bridge(path: Path, recipe: FitRecipe) -> Bridge | None:
     """Read a bridge if one fitted by exactly this recipe lies there; None otherwise."""
-    from safetensors import SafetensorError, safe_open
-
     if not path.is_file():
         return None
     try:

@@ -78,25 +78,25 @@ class Cascade:
         self._lookup = PromptLookup(self._sizes)
         self.counts = InnerCounts()
 
-    def __call__(self, known: Sequence[int], cache: KVCache, most: int) -> list[int]:
-        """Propose `most` tokens after `known`."""
+    def __call__(self, prefix: Sequence[int], cache: KVCache, most: int) -> list[int]:
+        """Propose `most` tokens after `prefix`."""
         if cache is not self._request:
             self._request, self._lookup = cache, PromptLookup(self._sizes)
             self._own = self._drafter.new_cache(cache.capacity + self._inner + most)
-        self._lookup.extend(known[self._lookup.length :])
+        self._lookup.extend(prefix[self._lookup.length :])
         drafts: list[int] = []
         while len(drafts) < most:
-            unread = [drafts[-1]] if drafts else known[self._own.length :]
+            unread = [drafts[-1]] if drafts else prefix[self._own.length :]
             if len(unread) > _LONG:  # a prompt: of its last token alone is the answer wanted
                 self._drafter.forward(unread[:-1], self._own, logits="none")
                 self._own.commit(len(unread) - 1)
                 unread = unread[-1:]
-            start = len(known) + len(drafts) - len(unread)
+            start = len(prefix) + len(drafts) - len(unread)
             wanted = min(self._inner, most - len(drafts) - 1)
             proposed = self._lookup.propose(wanted, drafts) if wanted else []
-            made = self._drafter.forward([*unread, *proposed], self._own, start=start).logits
-            assert made is not None
-            answers = made[0, len(unread) - 1 :].argmax(dim=-1).tolist()
+            logits = self._drafter.forward([*unread, *proposed], self._own, start=start).logits
+            assert logits is not None
+            answers = logits[0, len(unread) - 1 :].argmax(dim=-1).tolist()
             run = agreeing_run(proposed, answers)
             if not drafts:
                 self._own.commit(len(unread))

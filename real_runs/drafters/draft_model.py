@@ -31,16 +31,16 @@ class DraftModelReader:
         self._request: KVCache | None = None
         self._own = draft.new_cache(1)
 
-    def after_known(self, known: Sequence[int], cache: KVCache) -> torch.Tensor:
-        """Logits after the last known id; reads what it has not read yet."""
+    def after_prefix(self, prefix: Sequence[int], cache: KVCache) -> torch.Tensor:
+        """Logits [vocabulary] after the last id of `prefix`; reads the ids not read yet."""
         if cache is not self._request:
             self._request, self._own = cache, self._draft.new_cache(cache.capacity + 1)
-        unread = known[min(self._own.length, len(known) - 1) :]
-        start = len(known) - len(unread)
-        made = self._draft.forward(unread, self._own, start=start, logits="last").logits
-        assert made is not None
-        self._own.length = len(known)
-        return made[0, 0]
+        unread = prefix[min(self._own.length, len(prefix) - 1) :]
+        start = len(prefix) - len(unread)
+        logits = self._draft.forward(unread, self._own, start=start, logits="last").logits
+        assert logits is not None
+        self._own.length = len(prefix)
+        return logits[0, 0]
 
     def after_nodes(
         self,
@@ -52,11 +52,11 @@ class DraftModelReader:
         mask: torch.Tensor,
     ) -> torch.Tensor:
         """Logits after nodes."""
-        made = self._draft.forward(
+        logits = self._draft.forward(
             tokens, self._own, start=start, positions=positions, mask=mask
         ).logits
-        assert made is not None
-        return made[0]
+        assert logits is not None
+        return logits[0]
 
 
 def check_vocabulary(target: Llama, draft: Llama) -> None:

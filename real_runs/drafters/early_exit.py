@@ -36,13 +36,13 @@ class EarlyExit:
     def __init__(self, model: Llama, bridge: Bridge) -> None:
         self._model, self._bridge = model, bridge
 
-    def __call__(self, known: Sequence[int], cache: KVCache, most: int) -> list[int]:
-        """Propose `most` tokens after `known`: the form `speculate` calls."""
+    def __call__(self, prefix: Sequence[int], cache: KVCache, most: int) -> list[int]:
+        """Propose `most` tokens after `prefix`: the form `speculate` calls."""
         drafts: list[int] = []
         exit_layer = self._bridge.exit_layer
         for depth in range(most):
             result = self._model.forward(
-                [drafts[-1] if drafts else known[-1]],
+                [drafts[-1] if drafts else prefix[-1]],
                 cache,
                 start=cache.length + depth,
                 logits="none",

@@ -158,6 +158,7 @@ def best_candidates(
     [rows, width].
     """
     best = logits.topk(width, dim=-1)
+    # in order of ids first, which the stable sort by value keeps among equals
     ids, by_id = best.indices.sort(dim=-1)
     values, by_value = best.values.gather(1, by_id).sort(dim=-1, descending=True, stable=True)
     probabilities = (values - logits.logsumexp(dim=-1, keepdim=True)).exp()
@@ -214,7 +215,20 @@ def path_ranks(
 
 @dataclass(slots=True)
 class _Growing:
-    """One tree that grows; node 0 is the root."""
+    """One tree that grows; node 0 is the root.
+
+    Attributes:
+        root: slot of the root in the text.
+        truth: ids after the root.
+        tokens: of every node.
+        parents: of every node.
+        ranks: of every node among its siblings.
+        own: probability of every node below its parent.
+        path: log probability of every node below the root.
+        levels: of every node; the root's is 0.
+        slots: of a node that was read, those of its path, root first.
+        true: whether a node spells `truth`.
+    """
 
     root: int
     truth: Sequence[int]
@@ -224,9 +238,7 @@ class _Growing:
     own: list[float] = field(default_factory=lambda: [1.0])
     path: list[float] = field(default_factory=lambda: [0.0])
     levels: list[int] = field(default_factory=lambda: [0])
-    slots: dict[int, list[int]] = field(
-        default_factory=dict
-    )  # of a node read: those of its path, root first
+    slots: dict[int, list[int]] = field(default_factory=dict)
     true: list[bool] = field(default_factory=lambda: [True])
 
     def add_children(
@@ -284,7 +296,7 @@ def expansions(
     )  # every wave reads at least one node that stays in the tree
     logits = reader.read_text(prompt, output, scratch)
     ids, probabilities = best_candidates(logits, limits.width)
-    text = len(prompt) + len(output) - 1
+    start = len(prompt) + len(output) - 1  # behind the text; every group of trees begins anew
     grown: list[_Growing] = []
     for first in range(0, len(output), _TREES_AT_ONCE):
         trees = []
@@ -295,19 +307,20 @@ def expansions(
             tree.slots[0] = [tree.root]
             tree.add_children(0, ids[position], probabilities[position])
             trees.append(tree)
-        _grow(reader, trees, text, limits)
+        _grow(reader, trees, start, limits)
         grown += trees
     return _stored(grown, limits), logits
 
 
-def _grow(reader: TextReader, trees: list[_Growing], text: int, limits: ExpansionLimits) -> None:
-    """Read wave after wave of nodes of all trees together until none is missing."""
-    start = text
+def _grow(reader: TextReader, trees: list[_Growing], start: int, limits: ExpansionLimits) -> None:
+    """Read wave after wave of nodes of all trees together until none is missing, into the slots
+    from `start` on.
+    """
     while True:
         wave = [(tree, node) for tree in trees for node in tree.frontier(limits)]
         if not wave:
             return
-        batch = _batch(wave, text, start)
+        batch = _batch(wave, start)
         ids, probabilities = best_candidates(reader.read_nodes(batch), limits.width)
         for row, (tree, node) in enumerate(wave):
             tree.slots[node] = [*tree.slots[tree.parents[node]], start + row]
@@ -315,7 +328,10 @@ def _grow(reader: TextReader, trees: list[_Growing], text: int, limits: Expansio
         start += len(wave)
 
 
-def _batch(wave: list[tuple[_Growing, int]], text: int, start: int) -> NodeBatch:
+def _batch(wave: list[tuple[_Growing, int]], start: int) -> NodeBatch:
+    """Nodes of a wave, in the slots from `start` on; a node sees the text up to its tree's root,
+    the path to its parent, and itself.
+    """
     mask = torch.zeros(len(wave), start + len(wave), dtype=torch.bool)
     for row, (tree, node) in enumerate(wave):
         mask[row, : tree.root + 1] = True

@@ -83,18 +83,18 @@ class JacobiDraft:
     def __init__(self, window: JacobiWindow) -> None:
         self._window = window
         self._answers: list[int] = []
-        self._known = 0
+        self._prefix_tokens = 0
 
-    def draft(self, known: Sequence[int], cache: KVCache) -> DraftedTokens:
+    def draft(self, prefix: Sequence[int], cache: KVCache) -> DraftedTokens:
         """The tokens of the next pass."""
         if self._answers:
-            self._window.advance(self._answers, len(known) - self._known)
-        self._known = len(known)
-        return DraftedTokens(tokens=[known[-1], *self._window.guesses])
+            self._window.advance(self._answers, len(prefix) - self._prefix_tokens)
+        self._prefix_tokens = len(prefix)
+        return DraftedTokens(tokens=[prefix[-1], *self._window.guesses])
 
     def learn(self, tokens: Sequence[int], logits: torch.Tensor) -> None:
         """Take what the target says after every guess; a prefill carries none."""
-        if self._known:
+        if self._prefix_tokens:
             self._answers = logits[-len(self._window.guesses) :].argmax(dim=-1).tolist()
 
 
@@ -154,25 +154,25 @@ def jacobi_lengths(
     model.forward(text, cache, logits="none")
     cache.commit(len(text))
     window = JacobiWindow(prompt, columns, seed=seed)
-    own = torch.ones((columns, columns), dtype=torch.bool).tril()
+    window_mask = torch.ones((columns, columns), dtype=torch.bool).tril()
     drafted, emitted = np.zeros(len(output), dtype=np.int16), np.ones(len(output), dtype=np.int16)
     position = 1
     while position < len(output):
         root, left = len(prompt) + position - 1, output[position:]
         drafted[position] = columns
         emitted[position] = min(1 + agreeing_run(window.guesses[: len(left)], left), len(left))
-        seen = (torch.arange(len(text)) <= root).expand(columns, -1)
-        made = model.forward(
+        text_mask = (torch.arange(len(text)) <= root).expand(columns, -1)
+        result = model.forward(
             window.guesses,
             cache,
             start=len(text),
             positions=root + 1 + torch.arange(columns),
-            mask=torch.cat([seen, own], dim=1),
+            mask=torch.cat([text_mask, window_mask], dim=1),
             logits="none",
             capture=(layers,),
         )
         window.advance(
-            model.head(made.hidden[layers][0]).argmax(dim=-1).tolist(), int(emitted[position])
+            model.head(result.hidden[layers][0]).argmax(dim=-1).tolist(), int(emitted[position])
         )
         position += int(emitted[position])
     return LookupLengths(drafted=drafted, emitted=emitted)

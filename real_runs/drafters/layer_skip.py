@@ -35,8 +35,10 @@ _ROWS_AT_ONCE = 256
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GapRecipe(FitRecipe):
-    """What a bridge across a gap depends on: `exit_layer` is where the gap starts, `stop_layer`
-    where it stops.
+    """What a bridge across a gap depends on; `exit_layer` is the first layer that is left out.
+
+    Attributes:
+        stop_layer: the first layer after the gap.
     """
 
     stop_layer: int
@@ -97,12 +99,12 @@ class LayerSkip:
         self._request: KVCache | None = None
         self._own = drafter.new_cache(1)
 
-    def __call__(self, known: Sequence[int], cache: KVCache, most: int) -> list[int]:
-        """Propose `most` tokens after `known`: the form `speculate` calls."""
+    def __call__(self, prefix: Sequence[int], cache: KVCache, most: int) -> list[int]:
+        """Propose `most` tokens after `prefix`: the form `speculate` calls."""
         drafts: list[int] = []
         for depth in range(most):
             if depth == 0:
-                logits = self.after_known(known, cache)
+                logits = self.after_prefix(prefix, cache)
             else:
                 start = self._own.length + depth - 1
                 logits = _logits(
@@ -111,11 +113,11 @@ class LayerSkip:
             drafts.append(int(logits.argmax()))
         return drafts
 
-    def after_known(self, known: Sequence[int], cache: KVCache) -> torch.Tensor:
-        """Logits [vocabulary] after the last known id; reads what it has not read yet."""
+    def after_prefix(self, prefix: Sequence[int], cache: KVCache) -> torch.Tensor:
+        """Logits [vocabulary] after the last id of `prefix`; reads the ids not read yet."""
         if cache is not self._request:
             self._request, self._own = cache, self._drafter.new_cache(cache.capacity)
-        unread = known[self._own.length :]
+        unread = prefix[self._own.length :]
         logits = _logits(self._drafter.forward(unread, self._own, logits="last").logits)[0]
         self._own.commit(len(unread))
         return logits
@@ -130,8 +132,10 @@ class LayerSkip:
         mask: torch.Tensor,
     ) -> torch.Tensor:
         """Logits [T, vocabulary] after T nodes of one level of a tree."""
-        made = self._drafter.forward(tokens, self._own, start=start, positions=positions, mask=mask)
-        return _logits(made.logits)
+        result = self._drafter.forward(
+            tokens, self._own, start=start, positions=positions, mask=mask
+        )
+        return _logits(result.logits)
 
 
 def check_gap(start: int, stop: int, layers: int) -> None:

@@ -159,21 +159,21 @@ class LookaheadDraft:
         self._device, self._sizes = model.device, sizes
         self._pool = LookaheadPool(prompt, sizes, seed=seed)
         self._answers: list[int] = []
-        self._known = 0
+        self._prefix_tokens = 0
         self.drafted: list[int] = []
 
-    def draft(self, known: Sequence[int], cache: KVCache) -> DraftedTokens:
+    def draft(self, prefix: Sequence[int], cache: KVCache) -> DraftedTokens:
         """The tokens of the next pass."""
         if self._answers:
-            self._pool.advance(self._answers, len(known) - self._known)
-        self._known = len(known)
-        guesses = self._pool.guesses(known[-1])
-        tokens, parents = merged(known[-1], guesses)
+            self._pool.advance(self._answers, len(prefix) - self._prefix_tokens)
+        self._prefix_tokens = len(prefix)
+        guesses = self._pool.guesses(prefix[-1])
+        tokens, parents = merged(prefix[-1], guesses)
         verified = len(tokens)
         parents = parents + [
             0 if parent < 0 else verified + parent for parent in self._sizes.parents
         ]
-        layout = TreeLayout(parents, len(known) - 1, self._device)
+        layout = TreeLayout(parents, len(prefix) - 1, self._device)
         layout.children = [
             [child for child in below if child < verified] for below in layout.children
         ]
@@ -267,17 +267,17 @@ def lookahead_lengths(
             1 + max((agreeing_run(ngram[: len(left)], left) for ngram in guesses), default=0),
             len(left),
         )
-        seen = (torch.arange(len(text)) <= root).expand(sizes.riding_tokens, -1)
-        made = model.forward(
+        text_mask = (torch.arange(len(text)) <= root).expand(sizes.riding_tokens, -1)
+        result = model.forward(
             pool.rows.flatten().tolist(),
             cache,
             start=len(text),
             positions=root + depths,
-            mask=torch.cat([seen, own], dim=1),
+            mask=torch.cat([text_mask, own], dim=1),
             logits="none",
             capture=(layers,),
         )
-        answers = model.head(made.hidden[layers][0, -sizes.window :]).argmax(dim=-1).tolist()
+        answers = model.head(result.hidden[layers][0, -sizes.window :]).argmax(dim=-1).tolist()
         pool.advance(answers, int(emitted[position]))
         position += int(emitted[position])
     return LookupLengths(drafted=drafted, emitted=emitted)

@@ -27,9 +27,9 @@ class Chain:
         self.reader = reader
         self._propose = by_levels(reader)
 
-    def __call__(self, known: Sequence[int], cache: KVCache, most: int) -> list[int]:
-        """Propose `most` tokens after `known`: the form `speculate` calls."""
-        return self._propose(known, cache, chain_tree(most))[1:]
+    def __call__(self, prefix: Sequence[int], cache: KVCache, most: int) -> list[int]:
+        """Propose `most` tokens after `prefix`: the form `speculate` calls."""
+        return self._propose(prefix, cache, chain_tree(most))[1:]
 
 
 def read_drafter(reader: Callable[[], NodeReader]) -> LoopDrafter:

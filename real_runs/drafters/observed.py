@@ -38,7 +38,18 @@ _INVARIANT = (
 def observe_invariant(
     reader: TextReader, prompt: Sequence[int], tokens: Sequence[int], limits: ExpansionLimits | None
 ) -> dict[str, Any]:
-    """Arrays of a drafter that re-reads true tokens at every depth; `rank` is int8[n]."""
+    """Arrays of a drafter that re-reads true tokens at every depth.
+
+    Args:
+        reader: of the drafter.
+        prompt: its ids.
+        tokens: the n generated ids.
+        limits: of the trees that are kept per position; None: none are.
+
+    Returns:
+        `emitted` int16[n], `rank` int8[n], the likeliest candidates with their probabilities, and
+        `expansions` where trees are kept.
+    """
     logits, arrays = (
         _grown(reader, prompt, tokens, limits)
         if limits
@@ -56,8 +67,17 @@ def observe_by_depth(
     *,
     depth: int,
 ) -> dict[str, Any]:
-    """Arrays of a drafter whose candidates depend on where a step starts; `rank` is int8[n,
-    depth].
+    """Arrays of a drafter whose candidates depend on where a step starts.
+
+    Args:
+        reader: of the drafter.
+        prompt: its ids.
+        tokens: the n generated ids.
+        limits: of the trees that are kept per position; None: none are.
+        depth: levels that are ranked.
+
+    Returns:
+        As `observe_invariant`, but `rank` is int8[n, depth].
     """
     rank, logits = path_ranks(reader, prompt, tokens, depth=depth)
     arrays = _grown(reader, prompt, tokens, limits)[1] if limits else {}
@@ -94,8 +114,8 @@ def by_depth_drafter(
             f"Not depth invariant: {notes} Exact to {depth} levels, for chains and for static trees"
             f" over the top {RANK_WIDTH} candidates."
         ),
-        observe=lambda prompt, made: observe_by_depth(
-            reader, prompt, made.tokens, limits, depth=depth
+        observe=lambda prompt, generation: observe_by_depth(
+            reader, prompt, generation.tokens, limits, depth=depth
         ),
         trace_fields={"rank_width": RANK_WIDTH, "depth_invariant": False},
     )
@@ -113,7 +133,9 @@ def invariant_drafter(
         title=title,
         parameters={**parameters, "draft_depth": DRAFT_DEPTH, "candidates": RANK_WIDTH},
         notes=_INVARIANT,
-        observe=lambda prompt, made: observe_invariant(reader, prompt, made.tokens, limits),
+        observe=lambda prompt, generation: observe_invariant(
+            reader, prompt, generation.tokens, limits
+        ),
         trace_fields={"rank_width": RANK_WIDTH, "depth_invariant": True},
     )
 

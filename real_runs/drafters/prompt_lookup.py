@@ -70,18 +70,21 @@ class PromptLookup:
                     return self._tokens[place : place + most]
         return []
 
-    def __call__(self, known: Sequence[int], cache: object, most: int) -> list[int]:
-        """Propose after `known`, which must extend what was known before: the form `speculate`
-        calls.
+    def __call__(self, prefix: Sequence[int], cache: object, most: int) -> list[int]:
+        """Propose up to `most` tokens after `prefix`, which must extend the prefix of the call
+        before: the form `speculate` calls.
         """
-        self.extend(known[len(self._tokens) :])
+        self.extend(prefix[len(self._tokens) :])
         return self.propose(most)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LookupLengths:
-    """Per output position: tokens proposed there and tokens a step starting there emits,
-    int16[n].
+    """What steps do that start at the n output positions.
+
+    Attributes:
+        drafted: tokens proposed, int16[n].
+        emitted: tokens emitted, int16[n], cut at the end of the text.
     """
 
     drafted: NDArray[np.int16]

@@ -51,16 +51,16 @@ class RetrievedTree:
     occurrences: int = 0
 
     def ranks(self) -> list[int]:
-        """Place of every node among its siblings."""
-        seen: dict[int, int] = {}
+        """Place of every node among its siblings, 0 the most frequent."""
+        siblings: dict[int, int] = {}
         ranks = []
         for parent in self.parents:
-            ranks.append(seen.get(parent, 0))
-            seen[parent] = ranks[-1] + 1
+            ranks.append(siblings.get(parent, 0))
+            siblings[parent] = ranks[-1] + 1
         return ranks
 
     def shares(self) -> list[float]:
-        """Share of its parent's occurrences that go on to every node."""
+        """Share of its parent's occurrences that go on to every node, in (0, 1]."""
         above = [self.occurrences, *self.counts]
         return [
             count / above[parent + 1]
@@ -68,7 +68,7 @@ class RetrievedTree:
         ]
 
     def true_nodes(self, truth: Sequence[int]) -> list[int]:
-        """The nodes that spell the text after the root, from the root down."""
+        """The nodes that spell the ids after the root, from the root down; [] where none does."""
         path: list[int] = []
         for token in truth:
             here = path[-1] if path else -1
@@ -147,20 +147,20 @@ class TextStore:
         return int((self.tokens != _END).sum())
 
     def retrieve(
-        self, known: Sequence[int], *, nodes: int = TREE_NODES, depth: int = TREE_DEPTH
+        self, prefix: Sequence[int], *, nodes: int = TREE_NODES, depth: int = TREE_DEPTH
     ) -> RetrievedTree:
         """What followed the longest end of a text that the store goes on from.
 
         Args:
-            known: the text, its last token the root of the tree.
+            prefix: the text, its last token the root of the tree.
             nodes: most draft tokens, the most frequent ones.
             depth: most levels.
 
         Returns:
             The tree; empty where no end of `least_match` tokens or more is in the store.
         """
-        for length in range(min(self._longest, len(known)), self._least - 1, -1):
-            after = self._places(tuple(known[len(known) - length :])) + length
+        for length in range(min(self._longest, len(prefix)), self._least - 1, -1):
+            after = self._places(tuple(prefix[len(prefix) - length :])) + length
             tree = self._tree(after[self.tokens[after] != _END], nodes, depth)
             if tree.tokens:
                 return tree
@@ -205,9 +205,9 @@ class RetrievedChain:
     def __init__(self, store: TextStore) -> None:
         self._store = store
 
-    def __call__(self, known: Sequence[int], cache: object, most: int) -> list[int]:
+    def __call__(self, prefix: Sequence[int], cache: object, most: int) -> list[int]:
         """Up to `most` tokens."""
-        return self._store.retrieve(known).likeliest_chain()[:most]
+        return self._store.retrieve(prefix).likeliest_chain()[:most]
 
 
 def speculate_retrieved(
@@ -236,12 +236,12 @@ def speculate_retrieved(
         InputError: a prompt that does not fit.
     """
 
-    def draft(known: Sequence[int], cache: KVCache) -> DraftedTokens:
-        tree = store.retrieve(known, nodes=nodes, depth=depth)
+    def draft(prefix: Sequence[int], cache: KVCache) -> DraftedTokens:
+        tree = store.retrieve(prefix, nodes=nodes, depth=depth)
         layout = TreeLayout(
-            [-1, *(parent + 1 for parent in tree.parents)], len(known) - 1, model.device
+            [-1, *(parent + 1 for parent in tree.parents)], len(prefix) - 1, model.device
         )
-        return DraftedTokens(tokens=[known[-1], *tree.tokens], layout=layout)
+        return DraftedTokens(tokens=[prefix[-1], *tree.tokens], layout=layout)
 
     return decode(
         model, prompt, draft, matching(sampler), slots=nodes, max_new_tokens=max_new_tokens
@@ -269,12 +269,12 @@ def retrieved_arrays(
         `emitted` and `drafted`, int16[n], of the most frequent chain, and `expansions`, the trees:
         the probability of a node is the share of its parent's occurrences.
     """
-    known, n = list(prompt), len(output)
+    prefix, n = list(prompt), len(output)
     drafted, emitted = np.zeros(n, dtype=np.int16), np.ones(n, dtype=np.int16)
     trees = []
     on_path: list[bool] = []
     for position, token in enumerate(output):
-        tree, left = store.retrieve(known, nodes=nodes, depth=depth), output[position:]
+        tree, left = store.retrieve(prefix, nodes=nodes, depth=depth), output[position:]
         chain, true = tree.likeliest_chain(), tree.true_nodes(left)
         run = 0
         while run < min(len(chain), len(left)) and chain[run] == left[run]:
@@ -282,7 +282,7 @@ def retrieved_arrays(
         drafted[position], emitted[position] = len(chain), min(run + 1, len(left))
         on_path += [node in true for node in range(len(tree.tokens))]
         trees.append(tree)
-        known.append(token)
+        prefix.append(token)
     return {
         "emitted": emitted,
         "drafted": drafted,

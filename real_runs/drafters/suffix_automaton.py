@@ -74,11 +74,11 @@ class SuffixAutomaton:
             return []
         return self._tokens[self._match_end + 1 : self._match_end + 1 + most]
 
-    def __call__(self, known: Sequence[int], cache: object, most: int) -> list[int]:
-        """Propose after `known`, which must extend what was known before: the form `speculate`
-        calls.
+    def __call__(self, prefix: Sequence[int], cache: object, most: int) -> list[int]:
+        """Propose up to `most` tokens after `prefix`, which must extend the prefix of the call
+        before: the form `speculate` calls.
         """
-        self.extend(known[len(self._tokens) :])
+        self.extend(prefix[len(self._tokens) :])
         return self.propose(most)
 
     def _append(self, token: int) -> None:

@@ -65,7 +65,7 @@ class TokenRecycling:
         for token, row in zip(tokens, best, strict=True):
             self.successors[token] = row
 
-    def __call__(self, known: Sequence[int], cache: object, tree: Tree) -> list[int]:
+    def __call__(self, prefix: Sequence[int], cache: object, tree: Tree) -> list[int]:
         """Fill the tree below the last known token: the form `speculate_tree` calls.
 
         Raises:
@@ -75,7 +75,7 @@ class TokenRecycling:
             raise InputError(
                 f"must lie below {self.successors.shape[1]}", key="ranks", value=max(tree.ranks)
             )
-        tokens = [known[-1]]
+        tokens = [prefix[-1]]
         for parent, rank in zip(tree.parents[1:], tree.ranks[1:], strict=True):
             tokens.append(int(self.successors[tokens[parent], rank]))
         return tokens

@@ -100,7 +100,18 @@ def attention_cases(
     context: Sequence[int],
     forms: Sequence[str],
 ) -> list[Case]:
-    """All combinations of sizes as cases, coarse first."""
+    """All combinations of sizes as cases, coarse first.
+
+    Args:
+        layer: heads, head size and mask; its sizes are replaced.
+        device: where cases run.
+        dtype: number format, as in `BYTES_PER_VALUE`.
+        operation: name of the rows.
+        requests: batch sizes, >= 1.
+        query_tokens: new tokens per request, >= 1.
+        context: cached tokens per request, >= 0.
+        forms: keys of `FORMS` that are timed beside each other.
+    """
     return [
         _case(
             replace(layer, requests=b, query_tokens=n, context=c), device, dtype, operation, forms

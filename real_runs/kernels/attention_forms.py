@@ -30,8 +30,12 @@ from real_runs.kernels.timing import Call
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreparedCall:
-    """A call, how its answer becomes [b, n, heads, d], and the parts that we split the cache into
-    (0: not we).
+    """A call that a form made of operands.
+
+    Attributes:
+        call: computes the attention once.
+        answer: what the call returns as [b, n, heads, d].
+        splits: parts that we split the cache into; 0: the kernel decides.
     """
 
     call: Call
@@ -64,13 +68,13 @@ class Form:
     module: str = ""
 
     def scratch_bytes(self, shape: AttentionShape) -> int:
-        """Memory for scores or for a mask over all keys."""
+        """Bytes for scores or for a mask over all keys; 0: it keeps none."""
         if not self.scores:
             return 0
         return self.scores * shape.requests * shape.heads * shape.query_tokens * shape.keys
 
     def refusal(self, shape: AttentionShape, device: str) -> str:
-        """Why it cannot run this shape; "" where it can."""
+        """Why it cannot run this shape on a kind of device ("cuda", "cpu"); "" where it can."""
         if device not in self.devices:
             return f"does not run on {device}"
         if self.module and not _installed(self.module):
@@ -183,6 +187,7 @@ def _flex(operands: AttentionOperands) -> PreparedCall:
 
 @cache
 def _compiled_flex() -> Callable[..., torch.Tensor]:
+    # loads torch's compiler, which no other form needs
     from torch.nn.attention.flex_attention import flex_attention
 
     torch._dynamo.config.cache_size_limit = 256

@@ -49,9 +49,9 @@ def _builders(
         "read": lambda a, b: partial(torch.sum, a),
         "write": lambda a, b: partial(b.fill_, 2.0),
     }
-    made = {"torch": lambda: Variant(calls=[calls[operation](*pair) for pair in pairs])}
+    builders = {"torch": lambda: Variant(calls=[calls[operation](*pair) for pair in pairs])}
     if (
         operation == "copy" and device.type == "cuda"
     ):  # a graph hands a plain copy to the copy engine, which is slower
-        made["kernel"] = lambda: Variant(calls=[partial(torch.neg, a, out=b) for a, b in pairs])
-    return made
+        builders["kernel"] = lambda: Variant(calls=[partial(torch.neg, a, out=b) for a, b in pairs])
+    return builders

@@ -36,15 +36,17 @@ def kernel_names(call: Call, device: torch.device) -> str:
         torch.cuda.synchronize()
     with (
         _silent(),
-        profile(activities=[ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU]) as seen,
+        profile(activities=[ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU]) as profiled,
     ):
         call()
         if on_gpu:
             torch.cuda.synchronize()
     if on_gpu:
-        names = [event.name for event in seen.events() if event.device_type == DeviceType.CUDA]
+        names = [event.name for event in profiled.events() if event.device_type == DeviceType.CUDA]
     else:
-        slowest = sorted(seen.key_averages(), key=lambda operator: -operator.self_cpu_time_total)
+        slowest = sorted(
+            profiled.key_averages(), key=lambda operator: -operator.self_cpu_time_total
+        )
         names = [operator.key for operator in slowest[:_SHOWN_CPU_OPERATORS]]
     return " + ".join(list(dict.fromkeys(short_name(name) for name in names))[:_MOST_NAMES])
 

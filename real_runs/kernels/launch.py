@@ -18,7 +18,12 @@ _WIDTH = 4
 
 
 def launch_cases(device: torch.device, *, kernels: Sequence[int]) -> list[Case]:
-    """Chains of so many kernels; the effort says whether they are replayed from a graph."""
+    """Chains of kernels of next to no work; the effort says whether a graph replays them.
+
+    Args:
+        device: where they are launched.
+        kernels: kernels of a chain, >= 1.
+    """
     return [
         Case(
             shape={"operation": "launch", "dtype": "fp32", "rows": count, "inputs": _NUMBERS},

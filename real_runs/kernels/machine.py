@@ -103,14 +103,14 @@ def driver_and_clocks(place: torch.device) -> tuple[str, str]:
         return "", _cpu_clock()
     tf32 = f"TF32 {'on' if torch.get_float32_matmul_precision() != 'highest' else 'off'}"
     for query in (f"{_QUERY},{_LIMITS}", _QUERY):
-        values = _asked_driver(place, query)
+        values = _driver_values(place, query)
         if values:
             named = zip(query.split(","), values, strict=False)
             return values[1], ", ".join([*(f"{name} {value}" for name, value in named), tf32])
     return "", tf32
 
 
-def _asked_driver(place: torch.device, query: str) -> list[str]:
+def _driver_values(place: torch.device, query: str) -> list[str]:
     """What nvidia-smi says of this very card, whatever order it counts cards in."""
     card = getattr(torch.cuda.get_device_properties(place), "uuid", None)
     which = [f"--id=GPU-{card}"] if card else []

@@ -72,7 +72,16 @@ def moe_cases(
     rows: Sequence[int],
     routings: Sequence[str],
 ) -> list[Case]:
-    """Every number of tokens with every routing, coarse first."""
+    """Every number of tokens with every routing, coarse first.
+
+    Args:
+        hidden: width of the model.
+        layer: experts, their width, and how many a token visits.
+        device: where cases run.
+        dtype: number format.
+        rows: tokens of a pass, >= 1.
+        routings: how tokens choose experts, as of `tokens_per_expert`.
+    """
     picks = coarse_first([list(rows), list(range(len(routings)))])
     return [_case(m, hidden, layer, routings[index], device, dtype) for m, index in picks]
 

@@ -180,10 +180,10 @@ class AttentionOperands:
         n = self.shape.query_tokens
         if self.shape.mask == "causal":
             return torch.ones(n, n, dtype=torch.bool, device=self.query.device).tril()
-        seen = torch.eye(n, dtype=torch.bool)
+        visible = torch.eye(n, dtype=torch.bool)
         for node in range(1, n):
-            seen[node] |= seen[(node - 1) // 2]
-        return seen.to(self.query.device)
+            visible[node] |= visible[(node - 1) // 2]
+        return visible.to(self.query.device)
 
     def unpacked(self, rows: torch.Tensor) -> torch.Tensor:
         """Packed rows [b, kv_heads, group · n, d] as [b, n, heads, d]."""

@@ -30,7 +30,17 @@ def prefill_cases(
     prefix: Sequence[int],
     forms: Sequence[str],
 ) -> list[Case]:
-    """Chunks of new tokens over prefixes; prefix 0 is a whole prompt."""
+    """Chunks of new tokens over prefixes, coarse first; arguments as of `attention_cases`.
+
+    Args:
+        layer: heads and head size.
+        device: where cases run.
+        dtype: number format.
+        requests: batch sizes, >= 1.
+        chunk: new tokens per request, >= 1.
+        prefix: cached tokens per request; 0: the chunk is a whole prompt.
+        forms: keys of `FORMS`.
+    """
     return attention_cases(
         layer,
         device,

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Literal
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from costmodel.architectures.library import load_model
 from hardware_profiles.loader import load_device
@@ -87,12 +88,12 @@ def roofs(place: torch.device) -> ProbeResult:
         return ProbeResult(
             probe="roofs", state="ok", detail=f"{rates}; no datasheet to compare with"
         )
-    known = load_device(here.profile)
+    profile = load_device(here.profile)
     shares = (
-        here.copy_bytes_per_s / known.bandwidth_bytes_per_s,
-        here.gemm_flops_per_s / known.peak("bf16"),
+        here.copy_bytes_per_s / profile.bandwidth_bytes_per_s,
+        here.gemm_flops_per_s / profile.peak("bf16"),
     )
-    detail = f"{rates}: {shares[0]:.0%} and {shares[1]:.0%} of {known.name}"
+    detail = f"{rates}: {shares[0]:.0%} and {shares[1]:.0%} of {profile.name}"
     if max(shares) > MOST_SHARE:
         return ProbeResult(
             probe="roofs",
@@ -165,10 +166,10 @@ def attention(place: torch.device) -> ProbeResult:
             continue
         began = time.perf_counter()
         _, faults = checked_forms([name], layer, place, dtype)
-        took = time.perf_counter() - began
+        wall_s = time.perf_counter() - began
         fault = faults.get(name, "")
         if not fault:
-            right.append(f"{name} ({took:.1f} s)")
+            right.append(f"{name} ({wall_s:.1f} s)")
         elif "not installed" in fault or "does not run on" in fault:
             absent.append(name)
         else:
@@ -184,8 +185,6 @@ def attention(place: torch.device) -> ProbeResult:
 
 def passes(place: torch.device) -> ProbeResult:
     """Two layers at an 8B shape, a chain and a tree, against torch's plain attention."""
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
     dtype = torch.bfloat16 if place.type == "cuda" else torch.float32
     architecture = replace(load_model(_MODEL).with_layers(2), vocab=8192)
     model, count, context = step._model(architecture, place, dtype), 8, 512

@@ -25,8 +25,15 @@ LEAST_PART_TOKENS = 128
 def flash_partial(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """FlashAttention without a mask: [B, R, d] rows over [B, L, d] keys; output and log-sum-exp [B,
-    R].
+    """FlashAttention without a mask.
+
+    Args:
+        query: [B, R, d].
+        key: [B, L, d].
+        value: as `key`.
+
+    Returns:
+        Output [B, R, d] and log-sum-exp of the scores, float32 [B, R].
     """
     q, k, v = (tensor.unsqueeze(1) for tensor in (query, key, value))
     if query.device.type == "cpu":
@@ -94,8 +101,10 @@ def split_call(operands: AttentionOperands, partial: Partial, parts: int) -> Cal
     hidden = ~operands.visible.repeat(s.group, 1)
 
     def call() -> torch.Tensor:
-        every = query.unsqueeze(1).expand(-1, parts, -1, -1).reshape(-1, s.packed_rows, s.head_dim)
-        outs, lses = partial(every, key, value)
+        repeated = (
+            query.unsqueeze(1).expand(-1, parts, -1, -1).reshape(-1, s.packed_rows, s.head_dim)
+        )
+        outs, lses = partial(repeated, key, value)
         tail_out, tail_lse = _new_tokens(query, new_key, new_value, hidden)
         outs, lses = outs.view(heads, parts, -1, s.head_dim), lses.view(heads, parts, -1)
         total = torch.logaddexp(lses.logsumexp(1), tail_lse)

@@ -213,11 +213,11 @@ def _filled(model: Llama, capacity: int, batch: int) -> KVCache:
     """A cache of random numbers, one layer's in all: zeros can be faster than what a model leaves
     there.
     """
-    made = model.new_cache(capacity, batch=batch)
+    cache = model.new_cache(capacity, batch=batch)
     drawn = torch.Generator(device=model.device).manual_seed(_SEED)
-    for tensor in (made.keys, made.values):
+    for tensor in (cache.keys, cache.values):
         tensor.copy_(torch.empty_like(tensor[:1]).normal_(generator=drawn).expand_as(tensor))
-    return made
+    return cache
 
 
 def _model(architecture: Architecture, device: torch.device, dtype: torch.dtype) -> Llama:

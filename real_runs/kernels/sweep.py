@@ -40,8 +40,11 @@ _NAMING_SHARE = 0.15  # of a sweep's time that is kept for looking kernel names 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Variant:
-    """One implementation at one shape: calls on every operand set, and row fields of its own, which
-    come first.
+    """One implementation at one shape.
+
+    Attributes:
+        calls: one per operand set.
+        fields: of `KernelRow`, which override those of the case.
     """
 
     calls: Sequence[Call]
@@ -76,7 +79,13 @@ class Case:
 
 @dataclass(kw_only=True, slots=True)
 class Swept:
-    """What a sweep has so far."""
+    """What a sweep has so far.
+
+    Attributes:
+        rows: of what was timed.
+        skipped: fields of shapes without a row, with the `reason`.
+        device_lost: the device answers no more.
+    """
 
     rows: list[KernelRow] = field(default_factory=list)
     skipped: list[dict[str, Any]] = field(default_factory=list)
@@ -212,12 +221,12 @@ def _time_case(
             if isinstance(result, Exception):
                 skip(name, _reason(result))
                 continue
-            place, known = earlier.get(name, (len(swept.rows), None))
-            whole = pooled(known, result) if known is not None else result
+            place, first_round = earlier.get(name, (len(swept.rows), None))
+            pooled_result = pooled(first_round, result) if first_round is not None else result
             swept.rows[place : place + 1] = [
-                _row(case, name, variants[name].fields, whole, sets, cold)
+                _row(case, name, variants[name].fields, pooled_result, sets, cold)
             ]
-            earlier[name] = place, whole
+            earlier[name] = place, pooled_result
             pace[name] = min(pace.get(name, float("inf")), result.median_s / max(least_s, 1e-9))
     _release(machine)
 
@@ -295,8 +304,8 @@ def _look_names_up(
             builders = case.build(1)
             for index in indices:
                 row = swept.rows[index]
-                seen = kernel_names(builders[row.implementation]().calls[0], machine.device)
-                swept.rows[index] = replace(row, kernels=seen)
+                names = kernel_names(builders[row.implementation]().calls[0], machine.device)
+                swept.rows[index] = replace(row, kernels=names)
         except Exception as error:
             swept.skipped.append({**case.shape, "reason": f"kernels not named: {_reason(error)}"})
             return

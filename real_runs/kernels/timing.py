@@ -33,9 +33,19 @@ _LEAST_PROCESS_SHARE = 0.9
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measurement:
-    """Times of one call: median and quartiles over the repeats that count.
+    """Times of one call.
 
-    Of several rounds `times` holds the slower half as well, which does not count.
+    Attributes:
+        median_s: over the repeats that count.
+        low_s: their lower quartile.
+        high_s: their upper quartile.
+        repeats: that count.
+        discarded: repeats that do not.
+        outliers: of those that count, repeats of more than twice the median.
+        graph: a captured graph was replayed.
+        cpu_ratio: process time over wall time; 0 on other devices than a CPU.
+        times: seconds of every repeat; of several rounds also those of the slower half, which does
+            not count.
     """
 
     median_s: float
@@ -69,7 +79,7 @@ class Effort:
     least: int = 3
 
     def shared(self, rounds: int) -> Effort:
-        """That of each of several rounds."""
+        """The effort of one of `rounds` >= 1 rounds: repeats and budget are divided among them."""
         repeats = -(-self.repeats // rounds)
         return replace(
             self, repeats=repeats, budget_s=self.budget_s / rounds, least=min(self.least, repeats)
@@ -174,7 +184,7 @@ def measure_cuda(calls: Sequence[Call], effort: Effort, flush: Flush | None) -> 
         else:
             flush = None
         run: Call = graph.replay if graph is not None else lambda: [call() for call in calls]
-        _event_times(run, flush, 1)
+        _event_times(run, flush, 1)  # the first replay loads the graph
         once = _event_times(run, flush, 1)[0]
         repeats = max(effort.least, min(effort.repeats, int(effort.budget_s / max(once, 1e-6))))
         times = _event_times(run, flush, repeats if once <= effort.longest_call_s else 1)
@@ -238,13 +248,13 @@ def pooled(first: Measurement, second: Measurement) -> Measurement:
     """
     times = (*first.times, *second.times)
     kept = sorted(times)[: -(-len(times) // 2)]
-    held = sum(
+    disturbed = sum(
         measurement.discarded - (len(measurement.times) - measurement.repeats)
         for measurement in (first, second)
     )
     ratio = (first.cpu_ratio * len(first.times) + second.cpu_ratio * len(second.times)) / len(times)
     whole = _summary(
-        kept, discarded=held + len(times) - len(kept), graph=first.graph, cpu_ratio=ratio
+        kept, discarded=disturbed + len(times) - len(kept), graph=first.graph, cpu_ratio=ratio
     )
     return replace(whole, times=times)
 

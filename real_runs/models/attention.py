@@ -40,7 +40,9 @@ class VisibleSlots:
     tail: torch.Tensor | None = None
 
     def by(self, window: int | None) -> torch.Tensor | None:
-        """What a layer with that window sees."""
+        """Mask [1 or B, 1, group · T, S] of a layer with a window of so many tokens (None: without
+        one); None: it sees everything.
+        """
         return self.full if window is None else self.windows[window]
 
 
@@ -67,9 +69,18 @@ def visible_slots(starts: torch.Tensor, among: torch.Tensor, slots: int) -> torc
 def within_window(
     starts: torch.Tensor, positions: torch.Tensor, slots: int, window: int
 ) -> torch.Tensor:
-    """Whether a slot's position is among the last `window` at a token's, bool [B, T, S].
+    """Whether a slot's position is among the last `window` at a token's.
 
     Slots before a row's start are taken to hold the token of that position.
+
+    Args:
+        starts: first slot of every row's tokens [B].
+        positions: of the tokens in the text [1 or B, T].
+        slots: S.
+        window: positions that a token sees, its own included.
+
+    Returns:
+        bool [B, T, S].
     """
     place = torch.arange(slots, device=starts.device)
     offset = place - starts[:, None]
@@ -171,17 +182,17 @@ class GroupedAttention:
         *,
         start: int | Slots,
         angles: Angles,
-        seen: VisibleSlots,
+        visible: VisibleSlots,
         residual: torch.Tensor | None,
     ) -> torch.Tensor:
         """Attention of layer `index` for [B, T, width]; writes the cache; adds `residual`."""
         batch, count, _ = x.shape
         heads, kv_heads, head_dim = self.shape.heads, self.shape.kv_heads, self.shape.head_dim
         stop = start.stop if isinstance(start, Slots) else start + count
-        made = self.qkv(x).view(batch, count, heads + 2 * kv_heads, head_dim)
-        turned, value = made[:, :, : heads + kv_heads], made[:, :, heads + kv_heads :]
+        qkv = self.qkv(x).view(batch, count, heads + 2 * kv_heads, head_dim)
+        turned, value = qkv[:, :, : heads + kv_heads], qkv[:, :, heads + kv_heads :]
         if self.q_norm is not None and self.k_norm is not None:
-            query, key = made[:, :, :heads], turned[:, :, heads:]
+            query, key = qkv[:, :, :heads], turned[:, :, heads:]
             eps = self.norm_eps
             query = functional.rms_norm(query, (head_dim,), self.q_norm, eps)
             turned = torch.cat(
@@ -192,10 +203,10 @@ class GroupedAttention:
         cache.write(index, start, turned[:, :, heads:].transpose(1, 2), value.transpose(1, 2))
         keys, values = cache.keys[index, :, :, :stop], cache.values[index, :, :, :stop]
         query = turned[:, :, :heads]
-        if seen.chain:
+        if visible.chain:
             mixed = chain_attended(query, keys, values)
-        elif seen.tail is not None:
-            mixed = prefix_attended(query, keys, values, seen.tail, seen.settled)
+        elif visible.tail is not None:
+            mixed = prefix_attended(query, keys, values, visible.tail, visible.settled)
         else:
-            mixed = attended(query, keys, values, seen.by(self.shape.window), sinks=self.sinks)
+            mixed = attended(query, keys, values, visible.by(self.shape.window), sinks=self.sinks)
         return self.output(mixed.reshape(batch, count, -1), residual)

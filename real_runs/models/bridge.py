@@ -43,5 +43,5 @@ class Bridge:
 
 
 def unit_rms(hidden: torch.Tensor) -> torch.Tensor:
-    """Hidden states scaled to a root mean square of 1."""
+    """Hidden states [..., width] scaled to a root mean square of 1 over their width."""
     return hidden * torch.rsqrt(hidden.square().mean(dim=-1, keepdim=True) + 1e-12)

@@ -103,7 +103,11 @@ class KVCache:
         self.values[layer, :, :, start:stop] = values
 
     def commit(self, tokens: int | Sequence[int]) -> None:
-        """Keep the first `tokens` scratch slots of every row, or so many of each."""
+        """Keep the first `tokens` scratch slots of every row, or of row b the first `tokens[b]`.
+
+        Raises:
+            InputError: another number of rows, or more slots than are free.
+        """
         counts = [tokens] * self.batch if isinstance(tokens, int) else list(tokens)
         if len(counts) != self.batch:
             raise InputError(
@@ -142,7 +146,11 @@ class KVCache:
         self.lengths = [length + len(path) for length, path in zip(self.lengths, rows, strict=True)]
 
     def release(self, row: int) -> None:
-        """Drop a row; the last row moves into its place, and the batch has one row less."""
+        """Drop a row; the last row moves into its place, and the batch has one row less.
+
+        Raises:
+            InputError: no such row.
+        """
         last = self.batch - 1
         if not 0 <= row <= last:
             raise InputError(f"must lie in 0..{last}", key="row", value=row)
@@ -161,6 +169,7 @@ class KVCache:
         most = max(len(path) for path in rows)
         moves = []
         for length, path in zip(self.lengths, rows, strict=True):
+            # a row that keeps nothing moves its slot 0 onto itself
             own = [(length + to, length + slot) for to, slot in enumerate(path)] or [(0, 0)]
             moves.append(own + own[-1:] * (most - len(own)))
         pairs = torch.tensor(moves, device=self.keys.device)[None, :, None, :, :]

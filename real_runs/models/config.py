@@ -233,7 +233,11 @@ def from_gguf(
 
 
 def token_ids(value: object) -> tuple[int, ...]:
-    """A token id, a list of them or nothing, as a tuple."""
+    """A token id, a list of them or nothing, as a tuple.
+
+    Raises:
+        InputError: anything else.
+    """
     if value is None:
         return ()
     if isinstance(value, (list, tuple)):

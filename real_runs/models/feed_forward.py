@@ -17,7 +17,9 @@ from real_runs.models.projection import Projection
 
 
 def activated(projected: torch.Tensor, gated: bool) -> torch.Tensor:
-    """SiLU of the first half times the second, or GELU where there is no gate."""
+    """SiLU of the first half times the second, [..., 2 · width] to [..., width]; without a gate
+    GELU of [..., width].
+    """
     if not gated:
         return functional.gelu(projected, approximate="tanh")
     gate, up = projected.chunk(2, dim=-1)
@@ -73,12 +75,12 @@ class Experts:
         rows = x.reshape(-1, x.shape[-1])
         logits, chosen = self.router(rows).float().topk(self.per_token, dim=-1)
         shares = torch.softmax(logits, dim=-1).to(x.dtype)
-        made = (self.grouped if groups_products(x) else self.one_by_one)(rows, chosen, shares).view(
-            x.shape
-        )
+        output = (self.grouped if groups_products(x) else self.one_by_one)(
+            rows, chosen, shares
+        ).view(x.shape)
         if self.shared is not None:
-            made = self.shared(x, made)
-        return made if residual is None else made + residual
+            output = self.shared(x, output)
+        return output if residual is None else output + residual
 
     def one_by_one(
         self, rows: torch.Tensor, chosen: torch.Tensor, shares: torch.Tensor
@@ -96,8 +98,8 @@ class Experts:
             bias = None if self.first_bias is None else self.first_bias[expert]
             inner = activated(functional.linear(rows[row], self.first[expert], bias), True)
             bias = None if self.down_bias is None else self.down_bias[expert]
-            made = functional.linear(inner, self.down[expert], bias)
-            output.index_add_(0, row, made * shares[row, place][:, None])
+            product = functional.linear(inner, self.down[expert], bias)
+            output.index_add_(0, row, product * shares[row, place][:, None])
         return output
 
     def grouped(
@@ -113,11 +115,11 @@ class Experts:
         )
         if self.first_bias is not None:
             inner = inner + self.first_bias[visits[order]]
-        made = torch._grouped_mm(activated(inner, True), self.down.transpose(1, 2), offs=ends)
+        product = torch._grouped_mm(activated(inner, True), self.down.transpose(1, 2), offs=ends)
         if self.down_bias is not None:
-            made = made + self.down_bias[visits[order]]
-        unsorted = torch.empty_like(made)
-        unsorted[order] = made * shares.flatten()[order][:, None]
+            product = product + self.down_bias[visits[order]]
+        unsorted = torch.empty_like(product)
+        unsorted[order] = product * shares.flatten()[order][:, None]
         return unsorted.view(rows.shape[0], self.per_token, -1).sum(dim=1)
 
 

@@ -144,13 +144,13 @@ class StaticPass:
         model, slots = self.model, self.slots
         place = Slots(index=self._starts[:, None] + self._steps, stop=slots)
         angles = self._cos[self._positions][:, :, None], self._sin[self._positions][:, :, None]
-        seen = self._seen()
+        visible = self._visible()
         x = model._embedded(self._ids, self._positions)
         for index in range(model.config.layers):
-            x = model._layer(index, x, self.cache, start=place, rotation=angles, mask=seen)
+            x = model._layer(index, x, self.cache, start=place, rotation=angles, mask=visible)
         return model.head(x)
 
-    def _seen(self) -> VisibleSlots:
+    def _visible(self) -> VisibleSlots:
         model, slots = self.model, self.slots
         group = model.config.heads // model.config.kv_heads
         if self.settled and runs_flash(model.device, model.dtype) and model.attends_plainly:

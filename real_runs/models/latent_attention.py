@@ -60,7 +60,7 @@ class LatentAttention:
         *,
         start: int | Slots,
         angles: Angles,
-        seen: VisibleSlots,
+        visible: VisibleSlots,
         residual: torch.Tensor | None,
     ) -> torch.Tensor:
         """Attention of layer `index` for [B, T, width]; writes the cache; adds `residual`."""
@@ -80,14 +80,14 @@ class LatentAttention:
         query = torch.cat([absorbed, rotated(query[..., nope:], angles)], dim=-1)
         keys = cache.keys[index, :, :, :stop]
         scale = (nope + s.rope_dim) ** -0.5
-        mixed = attended(query, keys, keys[..., :rank], seen.by(s.window), scale=scale)
+        mixed = attended(query, keys, keys[..., :rank], visible.by(s.window), scale=scale)
         values = torch.einsum("bthr,hvr->bthv", mixed, self.up[:, nope:])
         return self.output(values.reshape(batch, count, -1), residual)
 
     def _queries(self, x: torch.Tensor) -> torch.Tensor:
-        made = self.query(x)
+        query = self.query(x)
         if self.query_up is None or self.query_norm is None:
-            return made
+            return query
         return self.query_up(
-            functional.rms_norm(made, (made.shape[-1],), self.query_norm, self.norm_eps)
+            functional.rms_norm(query, (query.shape[-1],), self.query_norm, self.norm_eps)
         )

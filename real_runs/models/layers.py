@@ -27,7 +27,13 @@ Tensors = Mapping[str, torch.Tensor]
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Norm:
-    """RMSNorm, or LayerNorm where there is a bias."""
+    """RMSNorm, or LayerNorm where there is a bias.
+
+    Attributes:
+        weight: [width].
+        bias: [width], or None.
+        eps: added to the mean square or to the variance.
+    """
 
     weight: torch.Tensor
     bias: torch.Tensor | None
@@ -71,20 +77,20 @@ class ModelLayer:
         *,
         start: int | Slots,
         angles: Angles,
-        seen: VisibleSlots,
+        visible: VisibleSlots,
     ) -> torch.Tensor:
         """The layer's result [B, T, width] as layer `index` of the cache."""
         added = x if self.after_attention is None else None
-        made = self.attention(
+        attended = self.attention(
             index,
             self.before_attention(x),
             cache,
             start=start,
             angles=angles,
-            seen=seen,
+            visible=visible,
             residual=added,
         )
-        x = made if self.after_attention is None else x + self.after_attention(made)
+        x = attended if self.after_attention is None else x + self.after_attention(attended)
         normed = self.before_feed_forward(x)
         if self.after_feed_forward is None:
             return self.feed_forward(normed, x)

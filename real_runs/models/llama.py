@@ -139,11 +139,11 @@ class Llama:
         places = self._places(starts, count, positions)
         furthest = max(starts) + count - 1 if positions is None else int(places.max())
         rotation = self._rotary.angles(places, furthest)
-        seen = self._seen(starts, count, places, mask)
+        visible = self._visible(starts, count, places, mask)
         x = self._embedded(ids, places)  # [B, T, width]
         hidden = {0: x} if 0 in capture else {}
         for index in range(layers):
-            x = self._layer(index, x, cache, start=first, rotation=rotation, mask=seen)
+            x = self._layer(index, x, cache, start=first, rotation=rotation, mask=visible)
             if index + 1 in capture:
                 hidden[index + 1] = x
         if logits == "none":
@@ -173,7 +173,7 @@ class Llama:
         rotation: Angles,
         mask: VisibleSlots,
     ) -> torch.Tensor:
-        return self._layers[index](index, x, cache, start=start, angles=rotation, seen=mask)
+        return self._layers[index](index, x, cache, start=start, angles=rotation, visible=mask)
 
     def _embedded(self, ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
         x = functional.embedding(ids, self._embedding)
@@ -223,7 +223,7 @@ class Llama:
             raise InputError(rule, key="positions", value=tuple(positions.shape))
         return positions[None] if positions.ndim == 1 else positions
 
-    def _seen(
+    def _visible(
         self, starts: Sequence[int], count: int, places: torch.Tensor, mask: torch.Tensor | None
     ) -> VisibleSlots:
         """Masks of a pass, for layers with and without windows."""

@@ -41,8 +41,7 @@ def chain_attended(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
     """
     kernel = _flash_3(query.device.index or 0)
     if kernel is not None:
-        made: torch.Tensor = kernel(query, keys.transpose(1, 2), values.transpose(1, 2))
-        return made
+        return kernel(query, keys.transpose(1, 2), values.transpose(1, 2))
     output: torch.Tensor = torch.ops.aten._scaled_dot_product_flash_attention(
         query.transpose(1, 2), keys, values, 0.0, True
     )[0]

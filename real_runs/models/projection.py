@@ -46,12 +46,12 @@ class Projection:
         rows = x.reshape(-1, x.shape[-1])
         if residual is not None:
             added = residual if self._bias is None else residual + self._bias
-            made = torch.addmm(added.reshape(rows.shape[0], -1), rows, self._matrix)
+            product = torch.addmm(added.reshape(rows.shape[0], -1), rows, self._matrix)
         elif self._bias is not None:
-            made = torch.addmm(self._bias, rows, self._matrix)
+            product = torch.addmm(self._bias, rows, self._matrix)
         else:
-            made = torch.mm(rows, self._matrix)
-        return made.view(*x.shape[:-1], made.shape[-1])
+            product = torch.mm(rows, self._matrix)
+        return product.view(*x.shape[:-1], product.shape[-1])
 
 
 class FactoredQuery:

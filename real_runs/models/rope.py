@@ -78,7 +78,15 @@ class RopeScaling:
 
 
 def hf_rope(values: Mapping[str, Any], positions: int) -> tuple[float, RopeScaling]:
-    """Rotary base and scaling: `rope_scaling` before Transformers 5, `rope_parameters` since."""
+    """Rotary base and scaling: `rope_scaling` before Transformers 5, `rope_parameters` since.
+
+    Args:
+        values: of a Hugging Face `config.json`.
+        positions: the longest text that the model takes.
+
+    Raises:
+        InputError: heads that are rotated in part.
+    """
     rope = {**(values.get("rope_scaling") or {}), **(values.get("rope_parameters") or {})}
     theta = float(rope.get("rope_theta") or values.get("rope_theta") or 10000.0)
     kind = str(rope.get("rope_type") or rope.get("type") or "default")

@@ -71,8 +71,8 @@ class Rotary:
         return cos[:positions], sin[:positions]
 
     def _table(self, positions: int, long: bool) -> Angles:
-        known = self._tables.get(long)
-        if known is None or known[0].shape[0] < positions:
+        table = self._tables.get(long)
+        if table is None or table[0].shape[0] < positions:
             length = max(1024, 2 * positions)
             scaling = self._config.rope_scaling
             ends = (

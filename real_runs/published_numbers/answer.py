@@ -14,7 +14,7 @@ from real_runs.published_numbers.reading.table import PublishedRow
 class Prediction:
     """The comparison of one row.
 
-    Args:
+    Attributes:
         row: the row.
         predicted: in the unit of `row.published`; None where nothing can be said.
         speedup: predicted ratio to the baseline; None where it is not known.

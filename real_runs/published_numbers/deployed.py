@@ -83,16 +83,18 @@ def settings_of(
         )
     plain = setting if method.drafts else build_setting(DecodingConfiguration(deployment=names))
     if "kv offload" in row.hardware.casefold():
-        held = row.facts.offloaded.get(count)
-        if held is None:
+        offloaded = row.facts.offloaded.get(count)
+        if offloaded is None:
             raise InputError(
                 "does not state how much of the cache lies in the host's memory",
                 key="hardware",
                 value=row.hardware,
             )
-        remarks.append(held.remark)
-        setting = _fetching(setting, held.row)
-        plain = _fetching(plain, held.row if held.baseline is None else held.baseline)
+        remarks.append(offloaded.remark)
+        setting = _fetching(setting, offloaded.row)
+        plain = _fetching(
+            plain, offloaded.row if offloaded.baseline is None else offloaded.baseline
+        )
     return setting, plain, [*remarks, *more]
 
 

@@ -33,7 +33,7 @@ _Key = tuple[str, str, str, str, int]
 class Spread:
     """One thing that several sources measured.
 
-    Args:
+    Attributes:
         what: plain decoding, in milliseconds per token, or a system's speedup per emitted token.
         target: shipped model.
         device: profile.

@@ -42,7 +42,7 @@ FALL_WITH_RANK = 1.06  # of acceptance with the rank of a sibling, as in `laws.a
 class Question:
     """A row as the cost model understands it.
 
-    Args:
+    Attributes:
         setting: deployment, drafter and engine.
         plain: those of plain decoding, which ratios are to.
         acceptance: of a step; None: plain decoding.
@@ -239,10 +239,10 @@ def _from_siblings(vector: tuple[float, ...], tree: Tree) -> Acceptance:
     width, last = max(tree.ranks) + 1, len(vector)
     tail = [vector[-1] * (last / (rank + 1)) ** FALL_WITH_RANK for rank in range(last, width)]
     whole = sum(vector) + sum(tail)
-    chances = [rate / max(whole, 1.0) for rate in (*vector, *tail)]
+    probabilities = [rate / max(whole, 1.0) for rate in (*vector, *tail)]
     reached = [1.0]
     for parent, rank in zip(tree.parents[1:], tree.ranks[1:], strict=True):
-        reached.append(reached[parent] * chances[rank])
+        reached.append(reached[parent] * probabilities[rank])
     return replace(
         geometric(0.0, 0),
         draft_tokens=tree.draft_tokens,

@@ -137,14 +137,14 @@ def _static_s(static: Setting, batch: int, prompt: Number) -> Array:
 
 
 def _prompt(row: PublishedRow, static: Setting | None) -> tuple[float, bool, str]:
-    """Tokens of the prompt, whether the baseline tells them, and what was assumed.
+    """Tokens of the prompt, whether the baseline implies them, and what was assumed.
 
     A static baseline computes prompt and canvas in every forward: its speed says how long they are
     together, where the row does not state the prompt.
     """
     stated, assumed = context_of(replace(row, prompt="" if "shot" in row.prompt else row.prompt), 0)
-    is_told = static is not None and row.baseline is not None and not _UNTIL_END.search(row.notes)
-    if not is_told or stated != ASSUMED_CONTEXT or not assumed:
+    can_imply = static is not None and row.baseline is not None and not _UNTIL_END.search(row.notes)
+    if not can_imply or stated != ASSUMED_CONTEXT or not assumed:
         return float(stated), False, assumed
     assert static is not None and row.baseline is not None
     lengths = np.arange(0.0, _LONGEST_PROMPT + 1.0, 32.0)
@@ -182,15 +182,15 @@ def _answered(
     speedup = predicted / baseline if baseline is not None else None
     if static is None and row.baseline is None and not row.baseline_unit:
         speedup = float(result.speedup)  # over plain decoding of the same model
-    number_asked = predicted if row.value is not None else speedup
-    if number_asked is None:
+    answer = predicted if row.value is not None else speedup
+    if answer is None:
         raise InputError(
             "states a speedup over another model, whose passes the row does not describe",
             key="speedup",
         )
     return Prediction(
         row=row,
-        predicted=number_asked,
+        predicted=answer,
         speedup=speedup,
         baseline=baseline,
         remarks=remarks,

@@ -15,7 +15,7 @@ _H200, _B200, _B300 = ("h200",), ("b200",), ("b300",)
 class HiddenDrafts:
     """Runs with multi-token prediction and no others.
 
-    Args:
+    Attributes:
         engine: as the library of engines names it.
         models: beginnings of the names of models.
         devices: beginnings of the names of devices.

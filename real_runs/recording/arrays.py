@@ -62,10 +62,10 @@ def concatenated(parts: Sequence[Mapping[str, Any]]) -> NDArray[Any] | Expansion
     Raises:
         InputError: what `decoded` refuses, or kinds that do not go together.
     """
-    made = [decoded(part) for part in parts]
-    trees = [part for part in made if isinstance(part, Expansions)]
+    arrays = [decoded(part) for part in parts]
+    trees = [part for part in arrays if isinstance(part, Expansions)]
     if trees:
-        if len(trees) < len(made):
+        if len(trees) < len(arrays):
             raise InputError("holds trees for some requests alone", key="expansions")
         return joined(trees)
-    return np.concatenate([part for part in made if not isinstance(part, Expansions)])
+    return np.concatenate([part for part in arrays if not isinstance(part, Expansions)])

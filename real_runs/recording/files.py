@@ -67,7 +67,11 @@ class RecordedFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecordReport:
-    """What a recording left: one file per drafter and sampling mode."""
+    """What a recording left.
+
+    Attributes:
+        files: one per drafter and sampling mode.
+    """
 
     files: tuple[RecordedFile, ...]
 
@@ -191,8 +195,15 @@ def _trace(
 def results_by_kind(
     trace: AcceptanceTrace, draft_tokens: Sequence[int] = SHOWN_DRAFT_TOKENS
 ) -> dict[str, dict[str, Any]]:
-    """Sizes, looped share, tokens per step by K and shares of ranks, per prompt kind and for
-    "all".
+    """Sizes, looped share, tokens per step by K and shares of ranks, per prompt kind and for "all".
+
+    Args:
+        trace: a finished recording.
+        draft_tokens: K of the chains that are replayed, >= 1.
+
+    Returns:
+        Kind to JSON values: `requests`, `tokens`, `looped_ratio`, `tokens_per_step` by K, and where
+        the trace has them `proposal_ratio`, `top1_ratio` and `top8_ratio`.
     """
     kinds = list(dict.fromkeys(trace.prompt_kinds))
     chosen = {

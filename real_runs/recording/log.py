@@ -74,7 +74,11 @@ class RecordingLog:
         self.close()
 
     def append(self, entry: Mapping[str, Any]) -> None:
-        """Add a finished request; it is on disk when this returns."""
+        """Add a finished request, as JSON values; it is on disk when this returns.
+
+        Raises:
+            OSError: the disk takes not all of it; the file is then as it was before.
+        """
         self.finished.places.append(self._write(entry))
 
     def remove(self) -> None:
@@ -143,7 +147,7 @@ class RecordingLog:
 
 
 class _Entries(Sequence[dict[str, Any]]):
-    """Lines of a part file as a sequence; each is read when it is asked for."""
+    """Lines of a part file as a sequence; a line is read when it is indexed."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.places: list[tuple[int, int]] = []

@@ -61,8 +61,13 @@ class RecordOptions(DrafterOptions):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
-    """How far a recording is: `stage` is "fit" or "record", `detail` names what was finished
-    last.
+    """How far a recording is.
+
+    Attributes:
+        stage: "fit" or "record".
+        done: finished pieces of work of the stage.
+        total: all of them.
+        detail: names the piece that was finished last.
     """
 
     stage: str

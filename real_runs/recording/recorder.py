@@ -59,6 +59,10 @@ def record_traces(options: RecordOptions, progress: OnProgress) -> RecordReport:
     Args:
         options: what to record.
         progress: called after every finished piece of work.
+
+    Raises:
+        InputError: as of `record`, but for missing libraries.
+        UnknownNameError: no such drafter.
     """
     check_drafters(options.drafters)
     device = checked_device(options.device)

@@ -55,7 +55,7 @@ def asked_together(
         for slot, prompt in enumerate(prompts)
     ]
     answers = whole_answers(server, requests)
-    took_cpu_s = cpu_s() - began_cpu_s if cpu_s else 0.0
+    used_cpu_s = cpu_s() - began_cpu_s if cpu_s else 0.0
     firsts, lasts = (
         [answer.token_times_s[0] for answer in answers],
         [answer.token_times_s[-1] for answer in answers],
@@ -70,18 +70,18 @@ def asked_together(
         raise FailedRunError(rule, key=str(server.address))
     decode_s = ended - began
     steps = [_steps(answer) for answer in answers]
-    every = sum(answer.output_tokens - 1 for answer in answers)
+    decoded_tokens = sum(answer.output_tokens - 1 for answer in answers)
     whole_s = max(ended - min(answer.sent_s for answer in answers), decode_s)
     return {
         "tokens": round(tokens),
         "steps": max(steps),
-        "request_steps": round(sum(steps) * tokens / every),
+        "request_steps": round(sum(steps) * tokens / decoded_tokens),
         "drafted_tokens": sum(_timed(answer, "draft_n") for answer in answers),
         "counted": [
             [own, _timed(answer, "draft_n")] for own, answer in zip(steps, answers, strict=True)
         ],
         "decode_s": decode_s,
-        "cpu_s": took_cpu_s * decode_s / whole_s if cpu_s else decode_s,
+        "cpu_s": used_cpu_s * decode_s / whole_s if cpu_s else decode_s,
         "draft_s": 0.0,
         "verify_s": 0.0,
         "passes": [],
@@ -102,13 +102,15 @@ def asked_together(
 
 
 def repeating_prompt(slot: int, tokens: int) -> tuple[int, ...]:
-    """Token ids of a prompt that repeats, another one for every slot."""
+    """Token ids [tokens] of a prompt that repeats, another one for every slot >= 0."""
     period = [_FIRST_TOKEN + slot * _PERIOD + place for place in range(_PERIOD)]
     return tuple((period * tokens)[:tokens])
 
 
 def slot_options(server: Server, slot: int) -> dict[str, Any]:
-    """What a request says so that it goes to one slot and takes what that holds."""
+    """Fields of a request that goes to one slot and takes what that has cached; none for servers
+    without slots.
+    """
     return {"id_slot": slot, "cache_prompt": True} if server.kind == "llama.cpp" else {}
 
 

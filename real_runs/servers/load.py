@@ -123,7 +123,7 @@ class LoadResult:
 
     Attributes:
         summary: rates and percentiles of what was answered.
-        asked: requests of the load.
+        requests: requests of the load.
         resumed: of the answers, those of earlier runs.
         errors: why requests failed, and how many each.
         short: answers with another number of tokens than was asked for.
@@ -133,7 +133,7 @@ class LoadResult:
     """
 
     summary: Mapping[str, Any]
-    asked: int
+    requests: int
     resumed: int
     errors: Mapping[str, int]
     short: int
@@ -185,7 +185,7 @@ def run_load(load: SentLoad, tell: Tell = lambda what, done, total: None) -> Loa
     wanted = load.workload.output_tokens
     return LoadResult(
         summary=summary_of(rows),
-        asked=load.workload.requests,
+        requests=load.workload.requests,
         resumed=resumed,
         errors=dict(errors),
         short=sum(row["output_tokens"] != wanted[row["request"]] for row in rows),

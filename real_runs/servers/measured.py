@@ -171,5 +171,5 @@ def _column(rows: Sequence[Row], name: str) -> NDArray[np.float64]:
 
 
 def _total(rows: Sequence[Row], name: str) -> int | None:
-    known_values = [row[name] for row in rows if row[name] is not None]
-    return sum(known_values) if known_values else None
+    counts = [row[name] for row in rows if row[name] is not None]
+    return sum(counts) if counts else None

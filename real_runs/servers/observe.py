@@ -87,7 +87,7 @@ def observe(
         InputError: the server publishes no counters, or was lost before a second scrape.
     """
     scrapes, ended = [scrape(server, patience=patience)], ""
-    server = _known(server, scrapes[0])
+    server = _with_engine(server, scrapes[0])
     end_s = scrapes[0].at_s + for_s
     try:
         while not ended:
@@ -115,7 +115,7 @@ def observe(
     )
 
 
-def _known(server: Server, first: Scrape) -> Server:
+def _with_engine(server: Server, first: Scrape) -> Server:
     """The server with the engine that its counters are named after, where it does not name one
     itself.
     """

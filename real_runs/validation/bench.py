@@ -175,9 +175,9 @@ def _launched(subject: Subject[Some], left: Sequence[Place[Some]], work: _Work) 
 
 def _measured(running: Running[Some], at: Place[Some]) -> dict[str, Any]:
     before = running.probes()
-    made = running.run(at.configuration, at.group)
+    run = running.run(at.configuration, at.group)
     probes = [*before, *running.probes()]
-    return {**made, "probe_s": median(probes) if probes else 0.0}
+    return {**run, "probe_s": median(probes) if probes else 0.0}
 
 
 def score(

@@ -88,7 +88,7 @@ def make_cells(
         raise InputError(
             "no context may be both fitted on and scored", key="contexts", value=both[0]
         )
-    cells, made = [], list[Prompt]()
+    cells, cell_prompts = [], list[Prompt]()
     for phase, kinds, lengths in (
         ("fit", ("fit",), fitted_contexts),
         ("score", ("overlap", "ordinary"), contexts),
@@ -97,7 +97,7 @@ def make_cells(
             chosen = _chosen(prompts, kind, max(*batches, singles))
             for context in lengths:
                 filled = _filled_prompts(chosen, prompts, f"{kind}-{context}", context, count)
-                made += filled
+                cell_prompts += filled
                 for batch in batches:
                     ids = tuple(prompt.id for prompt in filled[: batch if batch > 1 else singles])
                     cells.append(
@@ -109,7 +109,7 @@ def make_cells(
                             prompts=ids,
                         )
                     )
-    return cells, prompt_set(f"validation of {prompts.title}", made)
+    return cells, prompt_set(f"validation of {prompts.title}", cell_prompts)
 
 
 def write_prompts(prompts: PromptSet, path: Path) -> None:
@@ -156,13 +156,13 @@ def _filled_prompts(
     """
     used = {prompt.id for prompt in chosen}
     texts = [prompt.text for prompt in prompts.prompts if prompt.id not in used]
-    made = []
+    filled = []
     for place, prompt in enumerate(chosen):
         turned = [*texts[7 * place :], *texts[: 7 * place]]
         words = " ".join(turned).split(" ")
         text = prompt.text if not context else _filled(prompt.text, words, context, count)
-        made.append(Prompt(id=f"{label}-{prompt.id}", kind=label, text=text))
-    return made
+        filled.append(Prompt(id=f"{label}-{prompt.id}", kind=label, text=text))
+    return filled
 
 
 def _filled(text: str, words: Sequence[str], context: int, count: Callable[[str], int]) -> str:

@@ -133,14 +133,14 @@ def chain(drafter: str, draft_tokens: int) -> Configuration:
 
 def static_tree(drafter: str, nodes: int, *, levels: int = TREE_LEVELS) -> Configuration:
     """The best tree of so many nodes, root included, if ranks followed Zipf's law."""
-    made = default_tree(nodes=nodes, levels=min(levels, nodes))
-    return Configuration(drafter=drafter, draft_tokens=made.draft_tokens, tree=made)
+    tree = default_tree(nodes=nodes, levels=min(levels, nodes))
+    return Configuration(drafter=drafter, draft_tokens=tree.draft_tokens, tree=tree)
 
 
 def recycling(nodes: int) -> Configuration:
     """Token recycling with the tree that a recording of so many nodes uses."""
-    made = default_tree(nodes=nodes)
-    return Configuration(drafter="token-recycling", draft_tokens=made.draft_tokens, tree=made)
+    tree = default_tree(nodes=nodes)
+    return Configuration(drafter="token-recycling", draft_tokens=tree.draft_tokens, tree=tree)
 
 
 def candidates(

@@ -102,13 +102,13 @@ def read_load(path: Path) -> list[dict[str, Any]]:
         InputError: not the file of a load, or damaged; a request that was not answered.
     """
     with opened_parquet(path) as parquet:
-        held = set(parquet.schema_arrow.names)
-        if missing := [name for name in _NEEDED if name not in held]:
+        columns = set(parquet.schema_arrow.names)
+        if missing := [name for name in _NEEDED if name not in columns]:
             raise InputError(
                 "is no load that `rooftree load` measured", file=path, key=", ".join(missing)
             )
         rows = parquet.read(
-            columns=[*_NEEDED, *(name for name in _OPTIONAL if name in held)]
+            columns=[*_NEEDED, *(name for name in _OPTIONAL if name in columns)]
         ).to_pylist()
     rows = [dict.fromkeys(_OPTIONAL) | row for row in rows]
     for row in rows:

@@ -38,11 +38,20 @@ Steps = Callable[[Configuration, tuple[str, ...]], Walk]
 # pull of a slope towards none: a tenth per doubling weighs like a log error of half a per cent
 _RIDGE = 0.05
 _LEAST_SPREAD, _MOST_SPREAD = 0.005, 0.9
+_ASSUMED_SPREAD = 0.3  # ASSUMED where no context can be left out
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Example:
-    """A run to fit on: what ran, where, what the walk says, and what it took."""
+    """A run to fit on.
+
+    Attributes:
+        configuration: what ran.
+        batch: requests that ran together.
+        context: of the cell; 0: prompts as they are.
+        steps: what its recording says of its steps.
+        run: what it took.
+    """
 
     configuration: Configuration
     batch: int
@@ -95,7 +104,7 @@ def _place(example: Example) -> tuple[str, str]:
 def _spread(errors: Sequence[float]) -> float:
     """The quantile of left-out errors that covers a further one with the wanted probability."""
     if not errors:
-        return 0.3
+        return _ASSUMED_SPREAD
     rank = min(1.0, COVERAGE * (len(errors) + 1) / len(errors))
     return float(np.clip(np.expm1(np.quantile(errors, rank)), _LEAST_SPREAD, _MOST_SPREAD))
 
@@ -121,11 +130,11 @@ def _verify(deployment: Deployment, examples: Sequence[Example]) -> tuple[float,
     """
     ratios: dict[int, list[float]] = defaultdict(list)
     for example in examples:
-        made = np.array(example.run.passes)
+        passes = np.array(example.run.passes)
         walked = Walk(
-            requests=made[:, 0].astype(np.int64),
-            query_tokens=made[:, 1].astype(np.int64),
-            context=made[:, 2].astype(np.int64),
+            requests=passes[:, 0].astype(np.int64),
+            query_tokens=passes[:, 1].astype(np.int64),
+            context=passes[:, 2].astype(np.int64),
             drafted=example.steps.drafted,
             drafting=example.steps.drafting,
             unread=example.steps.unread,
@@ -133,13 +142,14 @@ def _verify(deployment: Deployment, examples: Sequence[Example]) -> tuple[float,
         )
         predicted = verify_s(deployment, walked, tree=example.configuration.topology == "tree")
         for n, ratio in zip(
-            walked.query_tokens.tolist(), np.log(made[:, 3] / predicted).tolist(), strict=True
+            walked.query_tokens.tolist(), np.log(passes[:, 3] / predicted).tolist(), strict=True
         ):
             ratios[n].append(ratio)
     sizes = np.log2(np.array(list(ratios), dtype=np.float64))
     middles = np.array([np.median(values) for values in ratios.values()])
     weights = np.sqrt(np.array([len(values) for values in ratios.values()], dtype=np.float64))
     design = np.stack([np.ones_like(sizes), sizes], axis=1) * weights[:, None]
+    # the ridge pulls the slope alone towards 0: few sizes say little about it
     pulled = np.vstack([design, [0.0, _RIDGE * weights.sum()]])
     line = np.linalg.lstsq(pulled, np.append(middles * weights, 0.0), rcond=None)[0]
     return float(line[0]), float(line[1])

@@ -61,7 +61,16 @@ class LoopCosts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PredictedRun:
-    """Seconds of the steps of a walk, by phase, and what it emits."""
+    """Seconds of the steps of a walk, by phase, and what it emits.
+
+    Attributes:
+        tokens: emitted in all steps together.
+        steps: passes of the target.
+        request_steps: steps of all requests together.
+        draft_s: of all draft passes.
+        verify_s: of all verify passes.
+        rest_s: of all else.
+    """
 
     tokens: int
     steps: float
@@ -131,9 +140,13 @@ def predicted_run(
     rest = step_s + row_s * steps.requests * n
     drafted = 0.0
     if configuration.drafter:
-        ratio, each_s, token_s = costs.draft.get(f"{configuration.drafter} {loop}", (1.0, 0.0, 0.0))
+        ratio, request_s, token_s = costs.draft.get(
+            f"{configuration.drafter} {loop}", (1.0, 0.0, 0.0)
+        )
         network = draft_network_s(deployment, layers, configuration, steps)
-        drafted = float((ratio * network + each_s * steps.requests + token_s * steps.drafted).sum())
+        drafted = float(
+            (ratio * network + request_s * steps.requests + token_s * steps.drafted).sum()
+        )
     return PredictedRun(
         tokens=steps.tokens,
         steps=steps.steps,
@@ -145,7 +158,13 @@ def predicted_run(
 
 
 def verify_s(deployment: Deployment, steps: Walk, *, tree: bool = False) -> Array:
-    """Seconds of every verify pass by the cost model."""
+    """Seconds of every verify pass by the cost model, float64 [steps].
+
+    Args:
+        deployment: target, device and fidelity.
+        steps: the walk.
+        tree: passes take a tree mask, which measured passes tell from a causal one.
+    """
     b, n, c = (
         column.astype(np.float64) for column in (steps.requests, steps.query_tokens, steps.context)
     )
@@ -162,7 +181,15 @@ def verify_s(deployment: Deployment, steps: Walk, *, tree: bool = False) -> Arra
 def draft_network_s(
     deployment: Deployment, layers: DraftLayers, configuration: Configuration, steps: Walk
 ) -> Array:
-    """Seconds of a drafter's own passes in every step; zero for drafters on the host."""
+    """Seconds of a drafter's own passes in every step, float64 [steps]; zero for drafters on the
+    host.
+
+    Args:
+        deployment: target, device and fidelity.
+        layers: of drafters that run a part of the target.
+        configuration: drafter, and the levels that it drafts.
+        steps: the walk.
+    """
     widths = _pass_widths(configuration)
     target = deployment.architecture
     b, c = steps.requests.astype(np.float64), steps.context.astype(np.float64)

@@ -69,7 +69,7 @@ def validate_replayed(
     results = read_results(folder) if rows is None else None
     if rows is None and results is None:
         raise InputError("holds no measured rows", file=folder)
-    every = [
+    passes = [
         row
         for row in (rows if rows is not None else results.rows if results else ())
         if row.operation == "step"
@@ -78,8 +78,8 @@ def validate_replayed(
     if not named:
         raise InputError("the rows name no profile; pass one", key="--profile")
     device = load_device(named)
-    scored = [row for row in every if row.job.startswith(SCORED)]
-    fitted = [row for row in every if not row.job.startswith(SCORED)]
+    scored = [row for row in passes if row.job.startswith(SCORED)]
+    fitted = [row for row in passes if not row.job.startswith(SCORED)]
     fitted_places = {(row.requests, row.context) for row in fitted}
     fresh = [row for row in _best(scored) if (row.requests, row.context) not in fitted_places]
     if not fresh:
@@ -222,5 +222,7 @@ def _tokens_per_step(trace: AcceptanceTrace, shape: _Shape) -> float | None:
 
 
 def _with_ranks() -> AcceptanceTrace:
-    every = [read_trace(path) for path in default_traces()]
-    return next((trace for trace in every if trace.level >= 2 and trace.rank is not None), every[0])
+    traces = [read_trace(path) for path in default_traces()]
+    return next(
+        (trace for trace in traces if trace.level >= 2 and trace.rank is not None), traces[0]
+    )

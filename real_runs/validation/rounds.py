@@ -115,7 +115,7 @@ def _groups(runs: Sequence[Run]) -> dict[tuple[str, str, tuple[str, ...]], list[
 def _alike(runs: Sequence[Run]) -> list[Run]:
     shapes: dict[tuple[tuple[int, int, int], ...], list[Run]] = defaultdict(list)
     for run in runs:
-        shapes[tuple((b, n, c) for b, n, c, _ in run.passes)].append(run)
+        shapes[tuple(timed_pass[:3] for timed_pass in run.passes)].append(run)
     return max(shapes.values(), key=len)
 
 
@@ -129,13 +129,17 @@ def _scaled(run: Run, ratio: float) -> Run:
         probe_s=ratio * run.probe_s,
         ttft_s=ratio * run.ttft_s,
         tpot_s=ratio * run.tpot_s,
-        passes=tuple((b, n, c, ratio * s) for b, n, c, s in run.passes),
+        passes=tuple(
+            timed_pass._replace(wall_s=ratio * timed_pass.wall_s) for timed_pass in run.passes
+        ),
     )
 
 
 def _pooled(runs: Sequence[Run]) -> Run:
     first = runs[0]
-    passes = np.median(np.array([[seconds for *_, seconds in run.passes] for run in runs]), axis=0)
+    passes = np.median(
+        np.array([[timed_pass.wall_s for timed_pass in run.passes] for run in runs]), axis=0
+    )
     draft_s, rest_s, probe_s, share = (
         median(getattr(run, name) for run in runs)
         for name in ("draft_s", "rest_s", "probe_s", "process_share")
@@ -150,7 +154,7 @@ def _pooled(runs: Sequence[Run]) -> Run:
         cpu_s=decode_s * share,
         probe_s=probe_s,
         passes=tuple(
-            (b, n, c, float(s))
-            for (b, n, c, _), s in zip(first.passes, passes.tolist(), strict=True)
+            timed_pass._replace(wall_s=wall_s)
+            for timed_pass, wall_s in zip(first.passes, passes.tolist(), strict=True)
         ),
     )

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from real_runs.decoding.timed_pass import TimedPass
+
 AGAIN = "again"  # key of repeats that are work of their own: each drew an acceptance
 FAILED = "failed"  # key of a run that failed, with the reason
 
@@ -31,7 +33,7 @@ class Run:
         cpu_s: process seconds after the prefill.
         draft_s: wall seconds of drafting.
         verify_s: wall seconds of the target's passes.
-        passes: requests, query tokens, longest context and seconds of every pass.
+        passes: of the target after the prefill.
         output_sha256: digest of the output ids.
         prefill_s: of reading the prompts, where this run did; else 0.
         probe_s: the median of one and the same plain pass, timed several times before and after the
@@ -59,7 +61,7 @@ class Run:
     cpu_s: float
     draft_s: float
     verify_s: float
-    passes: tuple[tuple[int, int, int, float], ...]
+    passes: tuple[TimedPass, ...]
     output_sha256: str
     prefill_s: float = 0.0
     probe_s: float = 0.0
@@ -81,14 +83,19 @@ class Run:
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Run:
-        """A line of the log."""
+        """The run that a line of the log holds.
+
+        Raises:
+            KeyError: a line without prompts or passes.
+            TypeError: a line with other keys than those of a run.
+        """
         values = dict(entry)
         values["prompts"] = tuple(values["prompts"])
         values["counted"] = tuple(
             (int(steps), int(drafted)) for steps, drafted in values.get("counted", ())
         )
         values["passes"] = tuple(
-            (int(b), int(n), int(c), float(s)) for b, n, c, s in values["passes"]
+            TimedPass(int(b), int(n), int(c), float(s)) for b, n, c, s in values["passes"]
         )
         return cls(**values)
 
@@ -110,9 +117,9 @@ def runs_of(entries: Sequence[Mapping[str, Any]]) -> list[Run]:
 
 def failures(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     """Runs that failed and that were not made up for since, in words."""
-    made = {run_key(entry) for entry in entries if FAILED not in entry}
+    finished = {run_key(entry) for entry in entries if FAILED not in entry}
     return [
         f"{entry['cell']}: {entry['configuration']}: round {entry['round']}: {entry[FAILED]}"
         for entry in entries
-        if FAILED in entry and run_key(entry) not in made
+        if FAILED in entry and run_key(entry) not in finished
     ]

@@ -71,8 +71,18 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Regret:
-    """What the choice of a cell cost: 1 - its measured tokens per second over the best measured
-    ones.
+    """What the choice of a cell cost.
+
+    Attributes:
+        kind: of the prompts.
+        context: tokens that prompts were filled up to; 0: as they are.
+        batch: requests together.
+        chosen: name of the choice.
+        best: name of the configuration that was measured fastest.
+        chosen_tokens_per_s: measured of the choice.
+        best_tokens_per_s: measured of the best.
+        plain_tokens_per_s: measured of plain decoding.
+        regret_ratio: 1 - the choice's measured tokens per second over the best's, >= 0.
     """
 
     kind: str
@@ -88,7 +98,21 @@ class Regret:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorSummary:
-    """Errors over points: |predicted / measured - 1|."""
+    """Errors over points: |predicted / measured - 1|, of tokens per second where nothing else is
+    named.
+
+    Attributes:
+        configurations: points.
+        median_error_ratio: of the errors.
+        p90_error_ratio: their ninetieth percentile.
+        step_median_error_ratio: the median error of the seconds per step.
+        tokens_per_step_median_error_ratio: the median error of the tokens per step.
+        bias_ratio: median of predicted / measured - 1, sign kept.
+        coverage_ratio: share of points whose 80 % interval holds the measured value.
+        median_half_width_ratio: the median upper half width of the intervals.
+        mean_regret_ratio: over cells; None where no cell compares anything.
+        most_regret_ratio: the largest of them; None where no cell compares anything.
+    """
 
     configurations: int
     median_error_ratio: float
@@ -146,8 +170,8 @@ def score_point(
         ran: runs that there are, those that do not count among them.
         differing: runs with another text than recorded.
     """
-    took: dict[str, float] = defaultdict(float)
-    stated: dict[str, float] = defaultdict(float)
+    measured: dict[str, float] = defaultdict(float)
+    predicted: dict[str, float] = defaultdict(float)
     for runs, prediction in groups.values():
         for name in (
             "decode_s",
@@ -158,8 +182,8 @@ def score_point(
             "steps",
             "request_steps",
         ):
-            took[name] += median(getattr(run, name) for run in runs)
-            stated[name] += getattr(prediction.run, name)
+            measured[name] += median(getattr(run, name) for run in runs)
+            predicted[name] += getattr(prediction.run, name)
     rounds = sum(run.rounds for runs, _ in groups.values() for run in runs)
     point = Point(
         kind=cell.kind,
@@ -174,8 +198,8 @@ def score_point(
         disturbed=ran - rounds,
         differing=differing,
         **compared(
-            _rates(took),
-            _rates(stated),
+            _rates(measured),
+            _rates(predicted),
             spread_ratio=fmean(prediction.spread_ratio for _, prediction in groups.values()),
         ),
     )
@@ -193,14 +217,14 @@ def compared(
         predicted: the same.
         spread_ratio: half width of the 80 % interval of measured / predicted - 1.
     """
-    rate, took = predicted["tokens_per_s"], measured["tokens_per_s"]
-    interval = (rate / (1.0 + spread_ratio), rate * (1.0 + spread_ratio))
+    predicted_rate, measured_rate = predicted["tokens_per_s"], measured["tokens_per_s"]
+    interval = (predicted_rate / (1.0 + spread_ratio), predicted_rate * (1.0 + spread_ratio))
     return {
         "measured": measured,
         "predicted": predicted,
-        "error_ratio": rate / took - 1.0,
+        "error_ratio": predicted_rate / measured_rate - 1.0,
         "interval": interval,
-        "covered": interval[0] <= took <= interval[1],
+        "covered": interval[0] <= measured_rate <= interval[1],
     }
 
 
@@ -248,7 +272,9 @@ def _cells(points: Sequence[Point]) -> dict[tuple[str, int, int], list[Point]]:
 
 
 def regrets(points: Sequence[Point]) -> list[Regret]:
-    """Of every cell in which the choice and another configuration were measured."""
+    """What the choice loses against the best measured configuration, in every cell in which the
+    choice, plain decoding and another configuration were measured.
+    """
     lost = []
     for (kind, context, batch), here in _cells(points).items():
         chosen = next((point for point in here if point.chosen), None)
@@ -273,7 +299,12 @@ def regrets(points: Sequence[Point]) -> list[Regret]:
 
 
 def summary(points: Sequence[Point], choices: Sequence[Regret] | None = None) -> ErrorSummary:
-    """Over all points, at least one, and over regrets; None: those of the points."""
+    """Errors over points and regrets over cells.
+
+    Args:
+        points: at least one.
+        choices: regrets to sum up; None: those of the points.
+    """
     errors = np.array([point.error_ratio for point in points])
     lost = [regret.regret_ratio for regret in (regrets(points) if choices is None else choices)]
     widths = [point.interval[1] / point.predicted["tokens_per_s"] - 1.0 for point in points]
@@ -298,7 +329,7 @@ def summary(points: Sequence[Point], choices: Sequence[Regret] | None = None) ->
 
 
 def breakdown(points: Sequence[Point]) -> dict[str, dict[str, ErrorSummary]]:
-    """Summaries by kind and batch, by drafter and by context."""
+    """Summaries by kind and batch, by drafter and by context: title to group to summary."""
     summaries: dict[str, dict[str, ErrorSummary]] = {}
     keys: tuple[tuple[str, Callable[[Point], str]], ...] = (
         ("kind and batch", lambda p: f"{p.kind}, batch {p.batch}"),

@@ -83,7 +83,14 @@ class Plan(Generic[Some]):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place(Generic[Some]):
-    """Where one run belongs: a configuration on the prompts of a group, in a round."""
+    """Where one run belongs: a configuration on the prompts of a group, in a round.
+
+    Attributes:
+        cell: kind, context and batch of the prompts.
+        configuration: what runs.
+        group: prompts that run together, by id.
+        round: from 0.
+    """
 
     cell: ValidationCell
     configuration: Some

@@ -140,7 +140,7 @@ def answer(question: LoadQuestion) -> LoadRun:
         inputs=inputs_of(question, url=str(server.address), count=count, option=options),
         server=server_row(server),
         metrics=result.summary,
-        requests=result.asked,
+        requests=result.requests,
         failed=sum(result.errors.values()),
         acceptance=accepted_of(result.trace),
         errors=result.errors,

@@ -132,13 +132,13 @@ def fit_profile(
     fresh = _verifying(with_constants(start, values))
     guess, measured = predict(fresh, rows)[~aside], seconds[~aside]
     error, residual = np.abs(guess / measured - 1.0), np.abs(measured / guess - 1.0)
-    known = fit_grids(rows, fresh, architecture, precision)
+    grids = fit_grids(rows, fresh, architecture, precision)
     score = FitScore(
         rows=len(rows),
         rows_fitted=len(fitted),
         median=float(np.median(error)),
         p90=float(np.quantile(error, 0.9)),
-        interpolated=known.spread_ratio if known is not None else float("nan"),
+        interpolated=grids.spread_ratio if grids is not None else float("nan"),
     )
     source = (
         f"fitted to {score.rows_fitted} of {score.rows} passes and prompts of {about}; on the"

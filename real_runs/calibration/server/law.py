@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import nnls  # type: ignore[import-untyped]
 
 from costmodel.passes.measured import PROMPT
 from costmodel.passes.ops import Array
@@ -102,8 +103,6 @@ def step_law(rows: Sequence[KernelRow]) -> StepLaw:
 
 def _fitted(fitted: Array, judged: Array) -> tuple[Array, Array]:
     """Terms that sum to 1 in every row, none below 0, and the errors of rows to judge them by."""
-    from scipy.optimize import nnls  # type: ignore[import-untyped]
-
     scale = np.maximum(fitted.max(axis=0), 1e-300)
     parts = nnls(fitted / scale, np.ones(len(fitted)))[0] / scale
     return parts, np.abs(judged @ parts - 1.0)

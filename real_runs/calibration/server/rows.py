@@ -114,7 +114,7 @@ def _row(
     tokens: int,
     context: int,
     seconds: list[float],
-    seen: int,
+    measured: int,
 ) -> KernelRow:
     a: Architecture = deployment.architecture
     prompt = mask == PROMPT
@@ -148,7 +148,7 @@ def _row(
         low_s=min(seconds),
         high_s=max(seconds),
         repeats=len(seconds),
-        discarded=seen - len(seconds),
+        discarded=measured - len(seconds),
         cold=True,
         graph=False,
         flops=float(cost.flops),

@@ -17,13 +17,12 @@ import torch
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
-from real_runs.decoding.masked.loop import said_of, span_of
+from real_runs.decoding.masked.loop import confidences_of, span_of
+from real_runs.decoding.timed_pass import TimedPass
 from real_runs.masked.network import KeyValueCache, MaskedModel
 from traces.kinds.refine_policy import RefinePolicy
 from traces.replay.confidence.decode import Pass, Seen, decode
 
-Forward = tuple[int, int, int, float]
-"""Canvases (or states), tokens computed of each, tokens read from its cache, and seconds."""
 Span = tuple[str, int, int]
 
 
@@ -34,12 +33,13 @@ class BatchRun:
     Attributes:
         tokens: int32[P, L].
         steps: int64[P], passes that every canvas took.
-        forwards: all of them, in order.
+        forwards: all of them, in order; their rows are canvases or states, their context what lies
+            in the cache.
     """
 
     tokens: NDArray[np.int32]
     steps: NDArray[np.int64]
-    forwards: tuple[Forward, ...]
+    forwards: tuple[TimedPass, ...]
 
 
 class MaskedBatch:
@@ -94,7 +94,7 @@ class MaskedBatch:
                 key="commit",
                 value=policy.commit,
             )
-        forwards: list[Forward] = []
+        forwards: list[TimedPass] = []
 
         def look(needed: Pass) -> Seen:
             ids = np.zeros(needed.tokens.shape, dtype=np.int32)
@@ -104,13 +104,15 @@ class MaskedBatch:
             }
             for span, rows in spans(policy, needed).items():
                 began = time.perf_counter()
-                outputs = self._said(needed.tokens[rows], rows, span, cached=policy.cache != "none")
+                outputs = self._confidences(
+                    needed.tokens[rows], rows, span, cached=policy.cache != "none"
+                )
                 at = np.ix_(rows, range(span[1], span[2]))
                 ids[at] = outputs["top_ids"]
                 for name, whole in values.items():
                     whole[at] = outputs[name]
                 forwards.append(
-                    (
+                    TimedPass(
                         len(rows),
                         *counts(span, self._before, self._length),
                         time.perf_counter() - began,
@@ -121,7 +123,7 @@ class MaskedBatch:
         done = decode(policy, requests, look, canvas_tokens=self._length, mask_id=self._mask)
         return BatchRun(tokens=done.tokens, steps=done.steps, forwards=tuple(forwards))
 
-    def _said(
+    def _confidences(
         self, tokens: NDArray[np.int32], rows: Sequence[int], span: Span, *, cached: bool
     ) -> dict[str, NDArray[Any]]:
         """What a forward says of the span's positions, [rows, positions] by name."""
@@ -134,8 +136,8 @@ class MaskedBatch:
             logits = self._model(torch.from_numpy(computed), start=first, cache=memory)[
                 :, -(end - start) :
             ]
-            said = said_of(logits.flatten(0, 1), self._mask)
-        return {name: value.reshape(len(rows), end - start) for name, value in said.items()}
+            confidences = confidences_of(logits.flatten(0, 1), self._mask)
+        return {name: value.reshape(len(rows), end - start) for name, value in confidences.items()}
 
 
 def spans(policy: RefinePolicy, needed: Pass) -> dict[Span, list[int]]:

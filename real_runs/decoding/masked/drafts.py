@@ -18,8 +18,9 @@ import torch
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
-from real_runs.decoding.masked.batch import BatchRun, Forward
-from real_runs.decoding.masked.loop import said_of
+from real_runs.decoding.masked.batch import BatchRun
+from real_runs.decoding.masked.loop import confidences_of
+from real_runs.decoding.timed_pass import TimedPass
 from real_runs.masked.network import MaskedModel
 from traces.kinds.refine_policy import RefinePolicy
 
@@ -51,15 +52,15 @@ def self_verified(
         )
     policy.check_canvas(canvas_tokens)
     block, drafts = policy.block_tokens, int(policy.at["drafts"])
-    tokens, forwards = np.full(canvas_tokens, mask_id, dtype=np.int32), list[Forward]()
-    known = _surest(model, prompt, tokens[None], mask_id, forwards)[0]
-    while (held := int((tokens != mask_id).sum())) < canvas_tokens:
-        start = held // block * block
-        draft = [p for p in known if start <= p[0] < start + block][:drafts]
+    tokens, forwards = np.full(canvas_tokens, mask_id, dtype=np.int32), list[TimedPass]()
+    surest = _surest(model, prompt, tokens[None], mask_id, forwards)[0]
+    while (filled := int((tokens != mask_id).sum())) < canvas_tokens:
+        start = filled // block * block
+        draft = [p for p in surest if start <= p[0] < start + block][:drafts]
         states = np.repeat(tokens[None], len(draft), axis=0)
         for at, (place, token) in enumerate(draft):
             states[at:, place] = token
-        if held + 1 == canvas_tokens:
+        if filled + 1 == canvas_tokens:
             tokens = states[0]
             break
         answers = _surest(model, prompt, states, mask_id, forwards)
@@ -69,7 +70,7 @@ def self_verified(
             if right != draft[accepted]:
                 break
             accepted += 1
-        tokens, known = states[accepted - 1], answers[accepted - 1]
+        tokens, surest = states[accepted - 1], answers[accepted - 1]
     return BatchRun(tokens=tokens[None], steps=np.array([len(forwards)]), forwards=tuple(forwards))
 
 
@@ -78,17 +79,19 @@ def _surest(
     prompt: Sequence[int],
     canvases: NDArray[np.int32],
     mask_id: int,
-    forwards: list[Forward],
+    forwards: list[TimedPass],
 ) -> list[list[tuple[int, int]]]:
     """Masked positions of every canvas with their likeliest tokens, surest first."""
     began, (states, length) = time.perf_counter(), canvases.shape
     rows = torch.tensor([[*prompt, *canvas] for canvas in canvases.tolist()])
     with torch.inference_mode():
-        said = said_of(model(rows)[:, len(prompt) :].flatten(0, 1), mask_id)
-    forwards.append((states, len(prompt) + length, 0, time.perf_counter() - began))
+        confidences = confidences_of(model(rows)[:, len(prompt) :].flatten(0, 1), mask_id)
+    forwards.append(TimedPass(states, len(prompt) + length, 0, time.perf_counter() - began))
     drafts = []
     for at, canvas in enumerate(canvases):
-        doubt, ids = (said[name].reshape(states, length)[at] for name in ("doubt", "top_ids"))
+        doubt, ids = (
+            confidences[name].reshape(states, length)[at] for name in ("doubt", "top_ids")
+        )
         masked = np.flatnonzero(canvas == mask_id)
         order = masked[np.argsort(doubt[masked].astype(np.float32), kind="stable")]
         drafts.append([(int(p), int(ids[p])) for p in order])

@@ -109,7 +109,7 @@ class MaskedLoop:
         def look(needed: Pass) -> Seen:
             forward, start, end = span_of(policy, needed, 0, self._length)
             began = time.perf_counter()
-            outputs = self._said(needed.tokens[0], forward, start, end)
+            outputs = self._confidences(needed.tokens[0], forward, start, end)
             row = (
                 FORWARDS.index(forward),
                 int(needed.start[0]),
@@ -125,7 +125,7 @@ class MaskedLoop:
             )
             for name, values in outputs.items():
                 cells[name].append(values[computed[start:end]])
-            return _seen(outputs, start, end, self._length)
+            return _whole_canvas(outputs, start, end, self._length)
 
         def after(_: Pass, chosen: NDArray[np.bool_]) -> None:
             committed_at[chosen[0]] = len(steps["forward"]) - 1
@@ -153,7 +153,7 @@ class MaskedLoop:
             },
         )
 
-    def _said(
+    def _confidences(
         self, tokens: NDArray[np.int32], forward: str, start: int, end: int
     ) -> dict[str, NDArray[Any]]:
         """What a pass says of canvas positions start..end-1, by name."""
@@ -167,7 +167,7 @@ class MaskedLoop:
             logits = self._model(torch.tensor([rows]), start=first, cache=self._cache)[
                 0, -(end - start) :
             ]
-            return said_of(logits, self._mask)
+            return confidences_of(logits, self._mask)
 
     def _counts(self, forward: str, start: int, end: int) -> tuple[int, int]:
         """Tokens computed, and tokens read from the cache."""
@@ -193,7 +193,7 @@ _CELL_TYPES: dict[str, Any] = {
 }
 
 
-def said_of(logits: torch.Tensor, mask_id: int) -> dict[str, NDArray[Any]]:
+def confidences_of(logits: torch.Tensor, mask_id: int) -> dict[str, NDArray[Any]]:
     """Likeliest token, doubt, second probability, gap and entropy of positions, in the precision of
     a recording.
 
@@ -234,7 +234,7 @@ def span_of(policy: RefinePolicy, needed: Pass, canvas: int, length: int) -> tup
     )
 
 
-def _seen(outputs: dict[str, NDArray[Any]], start: int, end: int, length: int) -> Seen:
+def _whole_canvas(outputs: dict[str, NDArray[Any]], start: int, end: int, length: int) -> Seen:
     """The answer over the whole canvas."""
     whole = {
         name: np.zeros((1, length), dtype=np.float32) for name in ("doubt", "entropy", "logit_gap")

@@ -20,7 +20,9 @@ def cascade_drafter(
 ) -> RecordedDrafter:
     """The target less some layers as the draft model of a cascade, drafted for by prompt lookup."""
     cascade = Cascade(drafter, inner_tokens=inner_tokens)
-    observe, fields = observed_ranks(lambda prompt, made: text_ranks(drafter, prompt, made.tokens))
+    observe, fields = observed_ranks(
+        lambda prompt, generation: text_ranks(drafter, prompt, generation.tokens)
+    )
 
     def count(prompt: Sequence[int], generation: Generation) -> Mapping[str, int]:
         return asdict(cascade.walk(prompt, generation.tokens, draft_tokens=draft_tokens)[1])

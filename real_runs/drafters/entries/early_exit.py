@@ -32,7 +32,9 @@ def early_exit_drafter(
 ) -> RecordedDrafter:
     """Ranks alone, from states that were captured while the target wrote."""
     observe, fields = observed_ranks(
-        lambda prompt, made: token_ranks(model, bridge, _hidden(made), made.tokens)
+        lambda prompt, generation: token_ranks(
+            model, bridge, _hidden(generation), generation.tokens
+        )
     )
     return RecordedDrafter(
         title=_title(model, bridge),

@@ -57,7 +57,9 @@ def layer_skip_drafter(
 ) -> RecordedDrafter:
     """Ranks alone, of the target less the layers gap[0]..gap[1]-1."""
     drafter = GapLlama(model, start=gap[0], stop=gap[1], bridge=bridge)
-    observe, fields = observed_ranks(lambda prompt, made: text_ranks(drafter, prompt, made.tokens))
+    observe, fields = observed_ranks(
+        lambda prompt, generation: text_ranks(drafter, prompt, generation.tokens)
+    )
     return RecordedDrafter(
         title=_title(model, gap, bridge),
         parameters={**parameters, "draft_depth": DRAFT_DEPTH, "candidates": RANK_WIDTH},

@@ -25,8 +25,8 @@ def retrieval_drafter(
             " occurrences as probabilities: exact for any budget up to that. Nothing that is"
             " recorded is in the store."
         ),
-        observe=lambda prompt, made: retrieved_arrays(
-            store, prompt, made.tokens, nodes=nodes, depth=depth
+        observe=lambda prompt, generation: retrieved_arrays(
+            store, prompt, generation.tokens, nodes=nodes, depth=depth
         ),
     )
 

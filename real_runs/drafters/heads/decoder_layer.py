@@ -50,11 +50,11 @@ class DecoderLayer(nn.Module):
         width].
         """
         config = self.config
-        made = functional.linear(self._norm(x, self.input_norm), self.qkv)
-        made = made.view(
-            *x.shape[:2], config.heads + 2 * config.kv_heads, config.head_dim
-        ).transpose(1, 2)
-        q, k, v = torch.split(made, [config.heads, config.kv_heads, config.kv_heads], dim=1)
+        qkv = functional.linear(self._norm(x, self.input_norm), self.qkv)
+        qkv = qkv.view(*x.shape[:2], config.heads + 2 * config.kv_heads, config.head_dim).transpose(
+            1, 2
+        )
+        q, k, v = torch.split(qkv, [config.heads, config.kv_heads, config.kv_heads], dim=1)
         return rotated(q, rotation), rotated(k, rotation), v
 
     def mixed(
@@ -144,7 +144,7 @@ def frozen_layers(model: Llama) -> list[DecoderLayer]:
 
 
 def initial(rows: int, columns: int, generator: torch.Generator | None) -> nn.Parameter:
-    """A matrix of small normal weights."""
+    """Small normal weights [rows, columns], standard deviation `_INITIAL_SCALE`."""
     return nn.Parameter(torch.randn(rows, columns, generator=generator) * _INITIAL_SCALE)
 
 
@@ -156,7 +156,7 @@ def rotation(config: LlamaConfig, positions: torch.Tensor) -> Rotation:
 
 
 def rotated(x: torch.Tensor, by: Rotation) -> torch.Tensor:
-    """Rotary embedding of x [..., T, head dim]."""
+    """Rotary embedding of x [..., T, head dim] by the cosines and sines of `rotation`."""
     first, second = x.chunk(2, dim=-1)
     return x * by[0] + torch.cat([-second, first], dim=-1) * by[1]
 

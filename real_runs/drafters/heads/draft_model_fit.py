@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from torch import nn
 from torch.nn import functional
 
@@ -106,14 +108,14 @@ def fit_draft_model(
 
     def loss(rows: torch.Tensor, words: torch.Tensor, labels: Labels) -> torch.Tensor:
         places, probabilities = labels.rows(rows, words)
-        made = stack(embedded(model, text.tokens[rows]))[
+        states = stack(embedded(model, text.tokens[rows]))[
             :, 1:
         ]  # the first token's state is of another kind
         wanted = text.states[model.config.layers][rows, 1:].float()
         entropy = cross_entropy(
-            head_logits(model, made, words), places[:, 1:], probabilities[:, 1:]
+            head_logits(model, states, words), places[:, 1:], probabilities[:, 1:]
         )
-        distance: torch.Tensor = functional.smooth_l1_loss(unit_rms(made), wanted)
+        distance: torch.Tensor = functional.smooth_l1_loss(unit_rms(states), wanted)
         return entropy + _STATE_WEIGHT * distance
 
     train(stack, training, text, words=model.config.vocabulary, loss=loss, report=report)
@@ -132,8 +134,6 @@ def save_draft_model(model: Llama, stack: DraftStack, recipe: HeadRecipe, folder
         recipe: what they depend on; kept beside the weights.
         folder: made if it is not there.
     """
-    from safetensors.torch import save
-
     make_folder(folder)
     with whole_file(folder / "config.json") as part:
         part.write_text(json.dumps(hf_config(stack.config), indent=2) + "\n", encoding="utf-8")
@@ -147,8 +147,6 @@ def save_draft_model(model: Llama, stack: DraftStack, recipe: HeadRecipe, folder
 
 def is_draft_model(folder: Path, recipe: HeadRecipe) -> bool:
     """Whether a folder holds the draft model that this very recipe made."""
-    from safetensors import SafetensorError, safe_open
-
     if not (folder / _WEIGHTS).is_file() or not (folder / "config.json").is_file():
         return False
     try:

@@ -106,11 +106,11 @@ class _Slots:
         ids = torch.as_tensor(tokens)
         mask = torch.arange(start + count) <= torch.arange(start, start + count)[:, None]
         fused = self._head.fused_true(embedded(self._model, ids), states)
-        made = self._read(
+        results = self._read(
             fused, start, rotation(self._head.config, torch.arange(start, start + count)), mask
         )
         self.cache.commit(count)
-        return made
+        return results
 
     @torch.inference_mode()
     def read_nodes(
@@ -131,11 +131,11 @@ class _Slots:
         layer, stop = self._head.layer, start + len(x)
         q, k, v = layer.heads(x[None], turned)
         self.cache.write(0, start, k, v)
-        made = layer.mixed(
+        results = layer.mixed(
             x[None], q, self.cache.keys[0, :, :, :stop], self.cache.values[0, :, :, :stop], mask
         )[0]
-        self.results[start:stop] = made
-        return made
+        self.results[start:stop] = results
+        return results
 
 
 class FeatureHeadReader:
@@ -166,15 +166,15 @@ class FeatureHeadReader:
             }
         )
 
-    def after_known(self, known: Sequence[int], cache: KVCache) -> torch.Tensor:
-        """Logits after the last known id; reads what it has not read yet.
+    def after_prefix(self, prefix: Sequence[int], cache: KVCache) -> torch.Tensor:
+        """Logits [vocabulary] after the last id of `prefix`; reads the ids not read yet.
 
         Raises:
             InputError: the loop has not shown the states of all tokens before the last.
         """
         if cache is not self._request:
             self._request, self._slots = cache, _Slots(self._model, self._head, cache.capacity + 1)
-        unread = known[self._slots.cache.length :]
+        unread = prefix[self._slots.cache.length :]
         if unread:
             self._last = self._slots.read_true(unread, self._states_before(len(unread)))[-1]
         return self._model.head(self._last.to(self._model.device, self._model.dtype))
@@ -189,10 +189,10 @@ class FeatureHeadReader:
         mask: torch.Tensor,
     ) -> torch.Tensor:
         """Logits after nodes; a node's parent is the last slot that it sees before its own."""
-        made = self._slots.read_nodes(
+        results = self._slots.read_nodes(
             torch.as_tensor(tokens), parent_slots(mask, start), start, positions.cpu(), mask.cpu()
         )
-        return self._model.head(made.to(self._model.device, self._model.dtype))
+        return self._model.head(results.to(self._model.device, self._model.dtype))
 
     def _states_before(self, count: int) -> list[torch.Tensor]:
         """The states before the last `count` known tokens; there are none before a text's first
@@ -200,18 +200,18 @@ class FeatureHeadReader:
         """
         first = self._slots.cache.length == 0
         needed = count - int(first)
-        seen = (
+        states = (
             [torch.cat([rows[layer] for rows in self._seen]) for layer in self.capture]
             if self._seen
             else []
         )
-        if not seen or len(seen[0]) < needed:
+        if not states or len(states[0]) < needed:
             raise InputError(
                 "must have watched every pass of the target", key="states", value=needed
             )
         self._seen = []
         # what was seen of an earlier request and never read comes before it
-        rows = [state[len(state) - needed :] for state in seen]
+        rows = [state[len(state) - needed :] for state in states]
         return (
             [torch.cat([torch.zeros(1, state.shape[1]), state]) for state in rows]
             if first

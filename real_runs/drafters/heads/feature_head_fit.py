@@ -32,7 +32,11 @@ _SCALE_TOKENS = 128
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FeatureHeadTraining(HeadTraining):
-    """How a feature head is trained: `levels` read in a row, the first with the target's states."""
+    """How a feature head is trained.
+
+    Attributes:
+        levels: read in a row, >= 1: the first with the target's states, the others with the head's.
+    """
 
     levels: int = LEVELS
 
@@ -82,8 +86,10 @@ def _start(model: Llama, head: FeatureHead, text: HeadText) -> None:
         return
     head.layer.copy_from(model, layers - 1)
     sample = text.tokens[0, :_SCALE_TOKENS]
-    made = model.forward(sample, model.new_cache(len(sample)), logits="none", capture=(layers - 1,))
-    scale = float(made.hidden[layers - 1][0, 1:].float().square().mean(dim=-1).sqrt().mean())
+    output = model.forward(
+        sample, model.new_cache(len(sample)), logits="none", capture=(layers - 1,)
+    )
+    scale = float(output.hidden[layers - 1][0, 1:].float().square().mean(dim=-1).sqrt().mean())
     tokens = unit_rms(embedded(model, text.tokens[:, 2:]))
     wanted = [scale * target_states.float() for target_states in text.states[layers - 1][:, 2:]]
     for weight, captured in ((head.true_in, head.capture), (head.own_in, head.capture[-1:])):
@@ -123,18 +129,18 @@ def _loss(
         q, k, v = layer.heads(x, turned)
         keys.append(k)
         values.append(v)
-        made = layer.mixed(
+        results = layer.mixed(
             x, q, torch.cat(keys, dim=2), torch.cat(values, dim=2), level_mask(level, length)
         )
         first = (
             level + 1
         )  # the first token's state is of another kind, and so is all that follows from it
-        logits = head_logits(model, made[:, first:], words)
+        logits = head_logits(model, results[:, first:], words)
         entropy = cross_entropy(logits, places[:, first:], probabilities[:, first:])
-        distance = functional.smooth_l1_loss(unit_rms(made[:, first:]), wanted[:, first:])
+        distance = functional.smooth_l1_loss(unit_rms(results[:, first:]), wanted[:, first:])
         total = total + _LEVEL_WEIGHT**level * (entropy + _STATE_WEIGHT * distance)
         if level + 1 < levels:
-            x = head.fused_own(tokens, functional.pad(made[:, :-1], (0, 0, 1, 0)))
+            x = head.fused_own(tokens, functional.pad(results[:, :-1], (0, 0, 1, 0)))
     return total
 
 

@@ -11,6 +11,7 @@ import json
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pydoc_data.topics import topics
 
 import torch
 
@@ -72,25 +73,23 @@ class FitData:
         """
         ids = [token for text in help_topics(self.help_characters) for token in tokenizer.ids(text)]
         pieces = [ids[start : start + CHUNK_TOKENS] for start in range(0, len(ids), CHUNK_TOKENS)]
-        made = [piece for piece in pieces if len(piece) > 1]
+        texts = [piece for piece in pieces if len(piece) > 1]
         generator = torch.Generator().manual_seed(self.seed)
         for done, question in enumerate(self.questions if self.answers else (), start=1):
             prompt = tokenizer.chat_ids(question)
-            made += [
+            texts += [
                 prompt + answer
                 for answer in sampled_answers(model, prompt, self.answers, generator)
             ]
             if report:
                 report(done, len(self.questions))
-        return made
+        return texts
 
 
 def help_topics(characters: int) -> list[str]:
     """The standard library's help topics, alphabetically, each in full, until `characters` are
     reached.
     """
-    from pydoc_data.topics import topics
-
     texts: list[str] = []
     for name in sorted(topics):
         if sum(map(len, texts)) >= characters:

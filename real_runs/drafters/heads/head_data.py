@@ -211,12 +211,12 @@ def _written(
         tokens[:, at] = torch.tensor(
             [queue.pop(0) if queue else drawn[row] for row, queue in enumerate(queues)]
         )
-        made = model.forward(tokens[:, at : at + 1], cache, logits="last", capture=layers)
+        output = model.forward(tokens[:, at : at + 1], cache, logits="last", capture=layers)
         cache.commit(1)
-        assert made.logits is not None
+        assert output.logits is not None
         for layer in layers:
-            states[layer][:, at] = unit_rms(made.hidden[layer][:, 0].float()).half().cpu()
-        logits = made.logits[:, 0].cpu()
+            states[layer][:, at] = unit_rms(output.hidden[layer][:, 0].float()).half().cpu()
+        logits = output.logits[:, 0].cpu()
         best = (logits - logits.logsumexp(dim=-1, keepdim=True)).topk(likeliest.shape[2])
         likeliest[:, at], probabilities[:, at] = best.indices.int(), best.values.exp().half()
         cooled = torch.where(torch.tensor(asking), 1.0, heat)

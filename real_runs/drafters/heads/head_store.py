@@ -103,7 +103,7 @@ class HeadStore:
         return blank, recipe_parameters(recipe) | {"head_sha256": module_sha256(blank)}
 
     def training(self, usual: Training) -> Training:
-        """A training of as many steps as are stated."""
+        """The usual training, with the stated number of steps where there is one."""
         return usual if self.steps is None else replace(usual, steps=self.steps)
 
     def texts(self) -> tuple[list[list[int]], dict[str, Any]]:
@@ -118,7 +118,10 @@ class HeadStore:
         return rows.tokens.tolist(), {"store": recipe.data, "store_sha256": recipe.data_sha256}
 
     def written(self, capture: Sequence[int] = ()) -> HeadText:
-        """The text, with the states that any of the heads needs."""
+        """The text, with the states of the usual layers and of `capture`.
+
+        It is written at the first call, and again where a layer is missing.
+        """
         layers = self.model.config.layers
         wanted = set(needed_layers((*default_capture(layers), *capture), layers))
         if self._text is None or not wanted <= set(self._text.states):
@@ -147,7 +150,7 @@ class HeadStore:
         )
 
     def path(self, name: str) -> Path:
-        """Where a head is kept."""
+        """File of a head in the store's folder, which is made where it is missing."""
         self.folder.mkdir(parents=True, exist_ok=True)
         return self.folder / f"{self.name}--{name}"
 

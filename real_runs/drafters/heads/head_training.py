@@ -115,7 +115,13 @@ class Labels:
 def cross_entropy(
     logits: torch.Tensor, places: torch.Tensor, probabilities: torch.Tensor
 ) -> torch.Tensor:
-    """Mean over positions of -sum p log q; p is zero but at some places of the last axis."""
+    """Mean over positions of -sum p log q; p is zero but at some places of the last axis.
+
+    Args:
+        logits: of q [..., words].
+        places: where p is not zero [..., likeliest].
+        probabilities: p there [..., likeliest].
+    """
     wanted = (probabilities * logits.gather(-1, places)).sum(dim=-1)
     return (probabilities.sum(dim=-1) * logits.logsumexp(dim=-1) - wanted).mean()
 

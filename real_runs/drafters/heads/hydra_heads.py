@@ -117,16 +117,16 @@ class HydraReader:
         """Take the state before the token that is emitted next."""
         self._state = hidden[self.capture[0]][accepted[-1]].float().cpu()
 
-    def after_known(self, known: Sequence[int], cache: KVCache) -> torch.Tensor:
-        """Logits after the last known id, which the first head reads.
+    def after_prefix(self, prefix: Sequence[int], cache: KVCache) -> torch.Tensor:
+        """Logits [vocabulary] after the last id of `prefix`, which the first head reads.
 
         Raises:
             InputError: the loop has not shown the target's states.
         """
         if not self._state.numel():
             raise InputError("must have watched the target's last pass", key="states")
-        self._paths = {len(known) - 1: (known[-1],)}
-        return path_logits(self._model, self._heads, self._state[None], [(known[-1],)])[0]
+        self._paths = {len(prefix) - 1: (prefix[-1],)}
+        return path_logits(self._model, self._heads, self._state[None], [(prefix[-1],)])[0]
 
     def after_nodes(
         self,

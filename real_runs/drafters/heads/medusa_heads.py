@@ -24,7 +24,7 @@ from real_runs.models.config import LlamaConfig
 from real_runs.models.llama import Llama
 
 HEADS = 5
-_MOST_KNOWN = 256
+_MOST_LOGITS = 256
 
 
 class MedusaHeads(nn.Module):
@@ -74,15 +74,15 @@ class MedusaReader:
         """Take the state before the token that is emitted next."""
         self._state = hidden[self.capture[0]][accepted[-1]].float().cpu()
 
-    def after_known(self, known: Sequence[int], cache: KVCache) -> torch.Tensor:
-        """Logits after the last known id, which no head has read.
+    def after_prefix(self, prefix: Sequence[int], cache: KVCache) -> torch.Tensor:
+        """Logits [vocabulary] after the last id of `prefix`, which no head has read.
 
         Raises:
             InputError: the loop has not shown the target's states.
         """
         if not self._state.numel():
             raise InputError("must have watched the target's last pass", key="states")
-        self._root = len(known) - 1
+        self._root = len(prefix) - 1
         return read_out(self._model, self._heads, self._state[None], [0])[0]
 
     def after_nodes(
@@ -116,8 +116,8 @@ def read_out(
     with torch.inference_mode():
         for depth in sorted(set(depths)):
             if depth < heads.heads:
-                made = heads(states[at == depth], depth)
-                logits[at == depth] = model.head(made.to(model.device, model.dtype)).cpu()
+                predicted = heads(states[at == depth], depth)
+                logits[at == depth] = model.head(predicted.to(model.device, model.dtype)).cpu()
     return logits
 
 
@@ -127,21 +127,21 @@ class MedusaText:
     def __init__(self, model: Llama, heads: MedusaHeads) -> None:
         self._model, self._heads = model, heads
         self._states = torch.zeros(0)
-        self._known: dict[tuple[int, int], torch.Tensor] = {}  # logits by root and depth
+        self._logits: dict[tuple[int, int], torch.Tensor] = {}  # logits by root and depth
 
     def read_text(self, prompt: Sequence[int], output: Sequence[int], scratch: int) -> torch.Tensor:
         """Logits [n, vocabulary] before every output token; the target reads the text once for its
         states.
         """
         text, layers = [*prompt, *output[:-1]], self._model.config.layers
-        made = self._model.forward(
+        result = self._model.forward(
             text, self._model.new_cache(len(text)), logits="none", capture=(layers,)
         )
         first = torch.zeros(
             1, self._model.config.width
         )  # nothing was read before a text's first token
-        self._states = torch.cat([first, made.hidden[layers][0, :-1].float().cpu()])
-        self._known = {}
+        self._states = torch.cat([first, result.hidden[layers][0, :-1].float().cpu()])
+        self._logits = {}
         rows = self._states[len(prompt) - 1 :]
         return read_out(self._model, self._heads, rows, [0] * len(rows))
 
@@ -150,11 +150,11 @@ class MedusaText:
         wanted = list(
             zip(nodes.roots.tolist(), (nodes.positions - nodes.roots).tolist(), strict=True)
         )
-        if len(self._known) > _MOST_KNOWN:
-            self._known = {}
-        new = sorted(set(wanted) - set(self._known))
+        if len(self._logits) > _MOST_LOGITS:
+            self._logits = {}
+        new = sorted(set(wanted) - set(self._logits))
         if new:
             roots, depths = zip(*new, strict=True)
-            made = read_out(self._model, self._heads, self._states[list(roots)], depths)
-            self._known |= dict(zip(new, made, strict=True))
-        return torch.stack([self._known[ids] for ids in wanted])
+            rows = read_out(self._model, self._heads, self._states[list(roots)], depths)
+            self._logits |= dict(zip(new, rows, strict=True))
+        return torch.stack([self._logits[ids] for ids in wanted])

@@ -121,15 +121,15 @@ class PromptText:
         """
         ids, start, layers = self._model.prompt_ids, cache.length, self._model.config.layers
         count = len(ids)
-        own = torch.kron(torch.eye(len(roots)), torch.ones(count, count).tril()).bool()
-        seen = torch.arange(start) < roots.repeat_interleave(count)[:, None]
+        prompt_mask = torch.kron(torch.eye(len(roots)), torch.ones(count, count).tril()).bool()
+        text_mask = torch.arange(start) < roots.repeat_interleave(count)[:, None]
         return (
             self._model.forward(
                 ids * len(roots),
                 cache,
                 start=start,
                 positions=(roots[:, None] + torch.arange(count)).flatten(),
-                mask=torch.cat([seen, own], dim=1),
+                mask=torch.cat([text_mask, prompt_mask], dim=1),
                 logits="none",
                 capture=(layers,),
             )
@@ -162,17 +162,17 @@ class PromptDraft:
         self._states: torch.Tensor | None = None
         self._drafted = False
 
-    def draft(self, known: Sequence[int], cache: KVCache) -> DraftedTokens:
+    def draft(self, prefix: Sequence[int], cache: KVCache) -> DraftedTokens:
         """The tree with prompt tokens behind all of its nodes, which no walk enters."""
         tree, model = self._tree, self._model
         states = self._after_prefill(cache) if self._states is None else self._states
         rows = best_first_rows(model.head(states), max(tree.ranks) + 1)
         depths = [0]
-        tokens = [known[-1]]
+        tokens = [prefix[-1]]
         for parent, rank in zip(tree.parents[1:], tree.ranks[1:], strict=True):
             depths.append(depths[parent] + 1)
             tokens.append(rows[depths[parent]][rank])
-        layout = TreeLayout(self._parents, len(known) - 1, model.device)
+        layout = TreeLayout(self._parents, len(prefix) - 1, model.device)
         layout.children = [
             [child for child in below if child < tree.nodes] for below in layout.children
         ]

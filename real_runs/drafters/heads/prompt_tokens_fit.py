@@ -37,7 +37,12 @@ _INITIAL_SPREAD = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PromptTraining(HeadTraining):
-    """How prompt tokens are trained: behind `places` drawn places of every row."""
+    """How prompt tokens are trained.
+
+    Attributes:
+        rows: of the text in a step.
+        places: drawn in every row; prompt tokens stand behind each.
+    """
 
     rows: int = 1
     places: int = 48

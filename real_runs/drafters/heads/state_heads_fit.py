@@ -53,10 +53,10 @@ def fit_medusa_heads(
     trained = MedusaHeads(model.config, heads=heads)
 
     def read(states: torch.Tensor, tokens: torch.Tensor, depth: int) -> torch.Tensor:
-        return _known(states, depth)
+        return _states_before(states, depth)
 
     def states_of(states: torch.Tensor, tokens: torch.Tensor, depth: int) -> torch.Tensor:
-        loss: torch.Tensor = trained(_known(states, depth), depth)
+        loss: torch.Tensor = trained(_states_before(states, depth), depth)
         return loss
 
     _fit(
@@ -101,10 +101,10 @@ def fit_hydra_heads(
         )
 
     def read(states: torch.Tensor, tokens: torch.Tensor, depth: int) -> torch.Tensor:
-        return fused(_known(states, depth), after(tokens, depth))
+        return fused(_states_before(states, depth), after(tokens, depth))
 
     def states_of(states: torch.Tensor, tokens: torch.Tensor, depth: int) -> torch.Tensor:
-        loss: torch.Tensor = trained(_known(states, depth), after(tokens, depth))
+        loss: torch.Tensor = trained(_states_before(states, depth), after(tokens, depth))
         return loss
 
     _fit(
@@ -138,10 +138,10 @@ def _fit(
 
     def loss(rows: torch.Tensor, words: torch.Tensor, labels: Labels) -> torch.Tensor:
         places, probabilities = labels.rows(rows, words)
-        seen, tokens = states[rows].float(), text.tokens[rows]
+        inputs, tokens = states[rows].float(), text.tokens[rows]
         total = torch.zeros(())
         for depth in range(heads):
-            logits = head_logits(model, states_of(seen, tokens, depth), words)
+            logits = head_logits(model, states_of(inputs, tokens, depth), words)
             wanted = (part[:, depth + 2 :] for part in (places, probabilities))
             total = total + _HEAD_WEIGHT**depth * cross_entropy(logits, *wanted)
         return total
@@ -149,7 +149,7 @@ def _fit(
     train(trained, training, text, words=model.config.vocabulary, loss=loss, report=report)
 
 
-def _known(states: torch.Tensor, depth: int) -> torch.Tensor:
+def _states_before(states: torch.Tensor, depth: int) -> torch.Tensor:
     """States behind which `depth` + 1 tokens follow; the first token's, which is of another kind,
     is left out.
     """

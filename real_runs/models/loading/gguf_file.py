@@ -10,17 +10,16 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import gguf
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from costmodel.architectures.gguf.header import TensorInfo, read_header
 from hardware_profiles.errors import InputError
 from real_runs.models.config import LlamaConfig, from_gguf
-
-if TYPE_CHECKING:
-    import torch
 
 _WHOLE = {
     "token_embd.weight": "model.embed_tokens.weight",
@@ -51,8 +50,6 @@ def read_gguf(path: Path) -> tuple[LlamaConfig, dict[str, torch.Tensor]]:
     Raises:
         InputError: not a GGUF file, a truncated one, or an architecture that is not supported.
     """
-    import torch
-
     header = read_header(path)
     try:
         stored = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
@@ -92,8 +89,6 @@ def read_gguf(path: Path) -> tuple[LlamaConfig, dict[str, torch.Tensor]]:
 
 def _float32(stored: NDArray[np.uint8], info: TensorInfo) -> NDArray[Any]:
     """A tensor's values, the outermost size first, from the bytes that begin with it."""
-    import gguf
-
     kind = gguf.GGMLQuantizationType(info.kind)
     block_values, block_bytes = gguf.GGML_QUANT_SIZES[kind]
     row_bytes, *rows = info.sizes[0] // block_values * block_bytes, *reversed(info.sizes[1:])

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
 from hardware_profiles.errors import InputError
 
 
@@ -25,8 +27,6 @@ class Tokenizer:
     """
 
     def __init__(self, path: Path) -> None:
-        from transformers import AutoTokenizer, PreTrainedTokenizerFast
-
         kind: Any = AutoTokenizer
         place = {"pretrained_model_name_or_path": str(path)}
         if path.suffix == ".gguf":

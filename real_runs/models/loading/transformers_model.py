@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import torch
+import transformers
 
 from hardware_profiles.errors import InputError
 from real_runs.models.loading.weights import LoadedWeights
@@ -31,8 +32,6 @@ def transformers_model(weights: LoadedWeights, attention: str, dtype: torch.dtyp
     Raises:
         InputError: another family.
     """
-    import transformers
-
     config = weights.config
     if (
         config.blocks
@@ -74,9 +73,7 @@ def transformers_passes(model: Any, context: int) -> Call:
     """One decoding pass of Transformers over a cache of the same length; the cache is cut back
     after each.
     """
-    from transformers import DynamicCache
-
-    cache = DynamicCache(config=model.config)
+    cache = transformers.DynamicCache(config=model.config)
     token = torch.tensor([[5]])
     with torch.inference_mode():
         model(

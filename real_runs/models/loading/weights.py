@@ -43,8 +43,12 @@ class ModelSource:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoadedWeights:
-    """Weights in memory: configuration, tensors by Hugging Face name, digest of the files they came
-    from.
+    """Weights in memory.
+
+    Attributes:
+        config: sizes of the model.
+        tensors: by Hugging Face name.
+        sha256: digest of the files that they came from.
     """
 
     config: LlamaConfig
@@ -91,6 +95,7 @@ def load_weights(source: ModelSource) -> LoadedWeights:
         InputError: a foreign, truncated or incomplete file; a family that is not supported.
     """
     if source.path.suffix == ".gguf":
+        # loads torch and gguf, which finding a model does not need
         from real_runs.models.loading.gguf_file import read_gguf
 
         config, tensors = read_gguf(source.path)
@@ -137,6 +142,7 @@ def file_sha256(path: Path) -> str:
 
 
 def _read_folder(folder: Path) -> tuple[LlamaConfig, dict[str, torch.Tensor], str]:
+    # finding a model needs none of these
     import torch
     from safetensors import SafetensorError
     from safetensors.torch import load_file

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+
+import torch
 
 from costmodel.architectures.architecture import Architecture, Block, FeedForward
 from costmodel.architectures.attention import Attention
@@ -19,9 +20,6 @@ from hardware_profiles.errors import InputError
 from real_runs.models.config import LlamaConfig
 from real_runs.models.layers import norm_names
 from real_runs.models.loading.weights import LoadedWeights
-
-if TYPE_CHECKING:
-    import torch
 
 _SCALE = 0.02
 _VALUES_AT_ONCE = 1 << 26
@@ -86,8 +84,6 @@ def weights_like(
     Raises:
         InputError: as `config_like`.
     """
-    import torch
-
     config = config_like(architecture, layers=layers)
     place, kind = torch.device(device), dtype or torch.bfloat16
     generator = None if place.type == "meta" else torch.Generator(device=place).manual_seed(seed)

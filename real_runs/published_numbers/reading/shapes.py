@@ -44,7 +44,7 @@ _WINDOW = re.compile(
 class StatedShape:
     """A draft's shape as a publication states it.
 
-    Args:
+    Attributes:
         chain: draft tokens of a chain; None for other shapes.
         tree: a static tree whose levels are known, as wide as stated; its ranks say nothing.
         shape: numbers of a tree, window or block.

@@ -30,7 +30,7 @@ class Offloaded(NamedTuple):
 class SourceFacts:
     """What a source says of its rows; the defaults mean that nothing is known.
 
-    Args:
+    Attributes:
         engine: that ran them; empty: not known.
         captured_drafts: draft passes are replayed from captured graphs while the target runs layer
             by layer.

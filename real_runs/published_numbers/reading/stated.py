@@ -29,7 +29,7 @@ _PER_ROUND = re.compile(rf"~?{_NUMBER}(?:\s*-\s*{_NUMBER})?\s*ms/round|draft {_N
 class StatedAcceptance:
     """What is stated of acceptance; None and empty where it is not.
 
-    Args:
+    Attributes:
         tokens_per_step: emitted per step, the bonus token counted.
         rate: acceptance of each token given those before it.
         by_depth: unconditional rates of the first 1, 2, .. draft tokens.
@@ -110,7 +110,7 @@ class StatedDraftCost:
     """What a step takes beside the target's pass, as stated; at most one of drafting's times is
     known.
 
-    Args:
+    Attributes:
         ratio: of a draft pass to a plain step.
         pass_s: seconds of a draft pass.
         step_s: seconds of all drafting of a step.

@@ -83,7 +83,7 @@ class PublishedRow:
     """One published number with its inputs, in the words of its source; what is not stated is
     empty.
 
-    Args:
+    Attributes:
         line: of the file, from 2; 0 for a row that no file holds.
         kind: of the table.
         system: what was measured.

@@ -80,7 +80,7 @@ def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
 class _Schedule:
     """B requests of one length, whose prompts are computed in chunks.
 
-    Args:
+    Attributes:
         batch: requests B.
         pass_tokens: query tokens of a pass with a chunk: the chunk, and B - 1 decodes.
         prompt: tokens of a prompt.

@@ -65,6 +65,7 @@ def cut_draft(
         InputError: no such model, a foreign or truncated file, one of another family, or layers
             that it does not have.
     """
+    # optional, here and below: `models` lists architectures without it
     import gguf
 
     if out.resolve() == model.resolve():

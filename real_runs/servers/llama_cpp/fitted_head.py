@@ -35,6 +35,7 @@ def fitted_head(model: Path, layers: int) -> NDArray[np.float32]:
     Raises:
         InputError: no such model, or as many layers as it has.
     """
+    # these load torch, which `models` needs for a fitted head alone
     from real_runs.drafters.heads.fit_data import FitData
     from real_runs.models.llama import Llama
     from real_runs.models.loading.tokenizer import Tokenizer

@@ -28,6 +28,7 @@ from real_runs.servers.llama_cpp.answers import (
 from real_runs.servers.llama_cpp.ngram_simple import ngram_simple_lengths
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.provenance import Provenance
+from traces.storage.acceptance_file import write_acceptance
 
 
 def record_server(
@@ -64,8 +65,6 @@ def record_server(
     Raises:
         InputError: as of `record_answers`, or a size below 1.
     """
-    from traces.storage.acceptance_file import write_acceptance
-
     total = len(prompts.prompts) * (1 if draft is None else 2)
     answers = record_answers(
         address,
@@ -156,6 +155,7 @@ def draft_trace(
     Raises:
         InputError: not reachable, or it answers something else.
     """
+    # loads torch, which answers and lookups do not need
     from real_runs.drafters.early_exit import chain_lengths
 
     file = (

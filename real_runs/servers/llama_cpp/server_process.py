@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from hardware_profiles.errors import InputError
+from real_runs.servers.llama_cpp.arguments import fill, read_arguments
 
 _PR_SET_PDEATHSIG = 1
 
@@ -31,9 +32,8 @@ def main(words: Sequence[str]) -> int:
         os.sched_setaffinity(0, {int(cpu)})
     if program:
         os.execv(program, [program, *arguments])
+    # optional: a program of one's own needs no library
     import xllamacpp
-
-    from real_runs.servers.llama_cpp.arguments import fill, read_arguments
 
     parameters = xllamacpp.CommonParams()
     try:

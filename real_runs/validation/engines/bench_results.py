@@ -110,17 +110,17 @@ def compare(
     Raises:
         InputError: no answer of `predict`, or a run that tells no time per token.
     """
-    every = prediction.get("predictions")
+    predictions = prediction.get("predictions")
     if (
-        not isinstance(every, list)
-        or not every
-        or not all(isinstance(prediction_row, Mapping) for prediction_row in every)
+        not isinstance(predictions, list)
+        or not predictions
+        or not all(isinstance(prediction_row, Mapping) for prediction_row in predictions)
     ):
         raise InputError("must be a JSON answer of predict", file=file, key="predictions")
-    return [_beside(run, every, file) for run in runs]
+    return [_beside(run, predictions, file) for run in runs]
 
 
-def _beside(run: BenchRun, every: Sequence[Mapping[str, Any]], file: str) -> BenchComparison:
+def _beside(run: BenchRun, predictions: Sequence[Mapping[str, Any]], file: str) -> BenchComparison:
     if run.tpot_s is None:
         raise InputError("tells no time per output token", file=run.file, key=run.source)
 
@@ -131,7 +131,7 @@ def _beside(run: BenchRun, every: Sequence[Mapping[str, Any]], file: str) -> Ben
             math.log((context + 1.0) / (run.context + 1.0))
         ) if run.context is not None else 0.0
 
-    near = min(every, key=distance)
+    near = min(predictions, key=distance)
     batch, rate, emitted = (
         _number(near, key, file) for key in ("batch", "tokens_per_s", "tokens_per_step")
     )

@@ -24,23 +24,23 @@ def lookup_walk(
         draft_tokens: K.
         ngram: longest n-gram that is looked up.
     """
-    known, longest = list(prompt), len(prompt) + len(output)
+    prefix, longest = list(prompt), len(prompt) + len(output)
     columns: dict[str, list[int]] = {"n": [], "context": [], "drafted": []}
     emitted_after_first, first = 0, True
-    while len(known) < longest:
-        drafts = _first_match(known, draft_tokens, ngram, longest)
-        right = output[len(known) - len(prompt) :]
+    while len(prefix) < longest:
+        drafts = _first_match(prefix, draft_tokens, ngram, longest)
+        right = output[len(prefix) - len(prompt) :]
         hits = 0
         while hits < min(len(drafts), len(right)) and drafts[hits] == right[hits]:
             hits += 1
         emitted = min(hits + 1, len(right))
         if not first:
             columns["n"].append(1 + len(drafts))
-            columns["context"].append(len(known) - 1)
+            columns["context"].append(len(prefix) - 1)
             columns["drafted"].append(len(drafts))
             emitted_after_first += emitted
         first = False
-        known += right[:emitted]
+        prefix += right[:emitted]
     arrays = {name: np.array(values, dtype=np.int64) for name, values in columns.items()}
     ones = np.ones(len(arrays["n"]), dtype=np.int64)
     return Walk(
@@ -55,13 +55,13 @@ def lookup_walk(
 
 
 def _first_match(
-    known: Sequence[int], draft_tokens: int, ngram: int, longest: int
+    prefix: Sequence[int], draft_tokens: int, ngram: int, longest: int
 ) -> Sequence[int]:
-    if longest == len(known) + 1:
+    if longest == len(prefix) + 1:
         return []
-    for size in range(min(ngram, len(known) - 1), 0, -1):
-        tail = list(known[-size:])
-        for start in range(len(known) - size):
-            if list(known[start : start + size]) == tail:
-                return known[start + size : min(start + size + draft_tokens, len(known), longest)]
+    for size in range(min(ngram, len(prefix) - 1), 0, -1):
+        tail = list(prefix[-size:])
+        for start in range(len(prefix) - size):
+            if list(prefix[start : start + size]) == tail:
+                return prefix[start + size : min(start + size + draft_tokens, len(prefix), longest)]
     return []

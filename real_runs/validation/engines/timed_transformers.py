@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from real_runs.decoding.timed_pass import TimedPass
 from real_runs.validation.configurations import Configuration
 from real_runs.validation.engines.lookup_walk import lookup_walk
 
@@ -21,14 +22,16 @@ _WARM_TOKENS = 4
 
 
 def lookup_config(draft_tokens: int, ngram: int) -> dict[str, int]:
-    """The generation config of prompt lookup; empty for plain decoding."""
+    """The generation config of prompt lookup with `draft_tokens` K and a longest n-gram; empty for
+    K = 0, which is plain decoding.
+    """
     if not draft_tokens:
         return {}
     return {"prompt_lookup_num_tokens": draft_tokens, "max_matching_ngram_size": ngram}
 
 
 def digest(output: Sequence[int]) -> str:
-    """Of output ids."""
+    """SHA-256 of output ids, in hexadecimal."""
     return hashlib.sha256(repr(list(output)).encode()).hexdigest()
 
 
@@ -52,7 +55,7 @@ class TimedTransformers:
     ) -> None:
         self._prompts, self._ngram, self._new_tokens = prompts, ngram, new_tokens
         self._model, self._forward = model, model.forward
-        self._passes: list[tuple[int, int, int, float]] = []
+        self._passes: list[TimedPass] = []
         self._first: tuple[float, float] | None = None
         model.forward = self._timed
 
@@ -99,19 +102,19 @@ class TimedTransformers:
         prompt = torch.tensor([list(ids)])
         options = {"max_new_tokens": tokens, "do_sample": False, "pad_token_id": 0, **config}
         with torch.inference_mode():
-            made = self._model.generate(prompt, attention_mask=torch.ones_like(prompt), **options)[
-                0
-            ].tolist()
+            sequence = self._model.generate(
+                prompt, attention_mask=torch.ones_like(prompt), **options
+            )[0].tolist()
         wall, cpu = time.perf_counter(), time.process_time()
         assert self._first is not None
-        output = [int(token) for token in made[len(ids) :]]
+        output = [int(token) for token in sequence[len(ids) :]]
         return output, {
             "steps": len(self._passes),
             "request_steps": len(self._passes),
             "decode_s": wall - self._first[0],
             "cpu_s": cpu - self._first[1],
             "draft_s": 0.0,
-            "verify_s": sum(timed_pass[3] for timed_pass in self._passes),
+            "verify_s": sum(timed_pass.wall_s for timed_pass in self._passes),
             "passes": tuple(self._passes),
         }
 
@@ -120,9 +123,10 @@ class TimedTransformers:
         cache = options.get("past_key_values")
         context = int(cache.get_seq_length()) if cache is not None else 0
         began = time.perf_counter()
-        made = self._forward(*args, **options)
+        output = self._forward(*args, **options)
         if self._first is None:
             self._first = time.perf_counter(), time.process_time()
         else:
-            self._passes.append((1, int(ids.shape[1]), context, time.perf_counter() - began))
-        return made
+            wall_s = time.perf_counter() - began
+            self._passes.append(TimedPass(1, int(ids.shape[1]), context, wall_s))
+        return output

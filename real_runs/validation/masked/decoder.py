@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from real_runs.decoding.masked.batch import BatchRun, MaskedBatch
 from real_runs.decoding.masked.drafts import self_verified
-from real_runs.decoding.masked.loop import said_of
+from real_runs.decoding.masked.loop import confidences_of
 from real_runs.masked.network import MaskedModel
 from real_runs.masked.training import MaskedRecipe
 from real_runs.validation.masked.settings import CanvasSetting
@@ -41,17 +41,17 @@ class MaskedDecoder:
     prompts: Mapping[str, NDArray[np.int32]]
 
     def probes(self) -> list[float]:
-        """Seconds of the same whole pass, a few times."""
+        """Seconds of the same whole pass, a few times: they tell how disturbed the machine is."""
         rows, seconds = torch.zeros((1, self.recipe.corpus.window_tokens), dtype=torch.int64), []
         for _ in range(_PROBES):
             began = time.perf_counter()
             with torch.inference_mode():
-                said_of(self.model(rows)[0], self.recipe.corpus.mask_id)
+                confidences_of(self.model(rows)[0], self.recipe.corpus.mask_id)
             seconds.append(time.perf_counter() - began)
         return seconds
 
     def decoded(self, setting: CanvasSetting, prompts: Sequence[str]) -> BatchRun:
-        """Prompts decoded together."""
+        """The canvases behind some prompts, by name, decoded together."""
         windows = [self.prompts[name][: self.recipe.prompt_tokens].tolist() for name in prompts]
         sizes = {"canvas_tokens": self.recipe.canvas_tokens, "mask_id": self.recipe.corpus.mask_id}
         if setting.policy.commit == "self_verified":
@@ -65,17 +65,17 @@ class MaskedDecoder:
     def run(self, configuration: CanvasSetting, prompts: Sequence[str]) -> dict[str, Any]:
         """Decode prompts once; JSON values of `Run` but for its place."""
         began, cpu = time.perf_counter(), time.process_time()
-        made = self.decoded(configuration, prompts)
+        batch_run = self.decoded(configuration, prompts)
         decode_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu
         return {
-            "tokens": int(made.tokens.size),
-            "steps": len(made.forwards),
-            "request_steps": int(made.steps.sum()),
+            "tokens": int(batch_run.tokens.size),
+            "steps": len(batch_run.forwards),
+            "request_steps": int(batch_run.steps.sum()),
             "drafted_tokens": 0,
             "decode_s": decode_s,
             "cpu_s": cpu_s,
             "draft_s": 0.0,
-            "verify_s": sum(forward[3] for forward in made.forwards),
-            "passes": [[b, n, c, round(s, 7)] for b, n, c, s in made.forwards],
-            "output_sha256": hashlib.sha256(made.tokens.tobytes()).hexdigest(),
+            "verify_s": sum(forward.wall_s for forward in batch_run.forwards),
+            "passes": [[*forward[:3], round(forward.wall_s, 7)] for forward in batch_run.forwards],
+            "output_sha256": hashlib.sha256(batch_run.tokens.tobytes()).hexdigest(),
         }

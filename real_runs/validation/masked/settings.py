@@ -82,18 +82,20 @@ def scored_settings(batch: int, named: Sequence[RefinePolicy] = ()) -> list[Canv
         batch: canvases that are decoded together; drafts are confirmed for one alone.
         named: further policies.
     """
-    made = [_setting(rule) for rule in (_STATIC, *_RULES)]
-    made += [_setting(rule, block=block) for block in _BLOCKS for rule in _BLOCK_RULES]
-    made += [
+    settings = [_setting(rule) for rule in (_STATIC, *_RULES)]
+    settings += [_setting(rule, block=block) for block in _BLOCKS for rule in _BLOCK_RULES]
+    settings += [
         _setting(rule, cache=cache)
         for cache in ("prefix", "dual")
         for rule in (_STATIC, *_CACHED_RULES)
     ]
-    made += [_setting(("self_verified", {"drafts": drafts})) for drafts in _DRAFTS if batch == 1]
-    made += [
+    settings += [
+        _setting(("self_verified", {"drafts": drafts})) for drafts in _DRAFTS if batch == 1
+    ]
+    settings += [
         CanvasSetting(policy) for policy in named if batch == 1 or policy.commit != "self_verified"
     ]
-    return list(dict.fromkeys(made))
+    return list(dict.fromkeys(settings))
 
 
 def fitted_settings(batch: int, *, rules: bool) -> list[CanvasSetting]:
@@ -103,12 +105,12 @@ def fitted_settings(batch: int, *, rules: bool) -> list[CanvasSetting]:
         batch: canvases that are decoded together.
         rules: whether rules are timed, too; they are where the batch is scored.
     """
-    made = [_setting(_STATIC, cache=cache) for cache in ("none", "prefix", "dual")]
-    made += [_setting(rule) for rule in _FITTED if rules]
-    made += (
+    settings = [_setting(_STATIC, cache=cache) for cache in ("none", "prefix", "dual")]
+    settings += [_setting(rule) for rule in _FITTED if rules]
+    settings += (
         [_setting(("self_verified", {"drafts": _FITTED_DRAFTS}))] if rules and batch == 1 else []
     )
-    return made
+    return settings
 
 
 def _setting(rule: Rule, *, block: int = BLOCK_TOKENS, cache: Cache = "none") -> CanvasSetting:

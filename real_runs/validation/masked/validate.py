@@ -202,9 +202,9 @@ def _anchors(options: MaskedOptions, recipe: MaskedRecipe, tell: Tell) -> dict[s
     if not all(path.is_file() for path in paths.values()):
         record_masked(recording, progress=report)
     traces = {cache: read_confidence(path) for cache, path in paths.items()}
-    made_by = module_sha256(masked_model(recording.out, recipe))
+    model_sha256 = module_sha256(masked_model(recording.out, recipe))
     for trace in traces.values():
-        if trace.provenance.extra.get("model_sha256") != made_by:
+        if trace.provenance.extra.get("model_sha256") != model_sha256:
             raise InputError(
                 "was recorded with another model than lies beside it",
                 file=trace.file,
@@ -264,11 +264,11 @@ def _choices(
         settled = [decoder.decoded(of_name[name], group) for group in cell.groups]
         return np.concatenate([batch.tokens for batch in settled])
 
-    for cell, every in plan.cells:
+    for cell, settings in plan.cells:
         here = [point for point in points if (point.kind, point.batch) == (cell.kind, cell.batch)]
         if not here:
             continue
-        plain = next(setting for setting in every if not setting.drafter)
+        plain = next(setting for setting in settings if not setting.drafter)
         for floor in FLOORS:
             allowed = [
                 point

@@ -80,11 +80,11 @@ class LoopDecoder:
             Sampler(temperature=0.0, seed=0, request=prompt, positions=1) for prompt in prompts
         ]
         self.model.begin()
-        made, draft = self._decoded(configuration, ids, samplers, limit)
+        decoded, draft = self._decoded(configuration, ids, samplers, limit)
         wall, cpu = self.model.since_prefill()
-        outputs = [tokens for tokens, _ in made]
+        outputs = [tokens for tokens, _ in decoded]
         passes = self.model.passes
-        drafted = [run.drafted for _, run in made if run is not None]
+        drafted = [run.drafted for _, run in decoded if run is not None]
         return {
             "tokens": sum(map(len, outputs)) - len(outputs),
             "steps": len(passes),
@@ -94,7 +94,7 @@ class LoopDecoder:
             "cpu_s": cpu - (draft.prompt_cpu_s if draft else 0.0),
             "draft_s": draft.seconds if draft else 0.0,
             "verify_s": sum(timed_pass.wall_s for timed_pass in passes),
-            "passes": [[p.requests, p.query_tokens, p.context, round(p.wall_s, 7)] for p in passes],
+            "passes": [[*timed_pass[:3], round(timed_pass.wall_s, 7)] for timed_pass in passes],
             "output_sha256": hashlib.sha256(repr(outputs).encode()).hexdigest(),
             "prefill_s": self.model.prefill_s,
         }
@@ -156,10 +156,10 @@ class LoopDecoder:
             return source.tree()
         if source.chain is None:
             raise InputError("drafts trees alone", key="drafter", value=name)
-        made = [source.chain() for _ in ids]
-        if isinstance(made[0], EarlyExit) and len(ids) > 1:
-            return BatchEarlyExit(self.target.model, made[0]._bridge)
-        for proposer, prompt in zip(made, ids, strict=True):
+        proposers = [source.chain() for _ in ids]
+        if isinstance(proposers[0], EarlyExit) and len(ids) > 1:
+            return BatchEarlyExit(self.target.model, proposers[0]._bridge)
+        for proposer, prompt in zip(proposers, ids, strict=True):
             if isinstance(proposer, PromptLookup | SuffixAutomaton):
                 proposer.extend(prompt)
-        return made[0] if len(ids) == 1 else per_request(made)
+        return proposers[0] if len(ids) == 1 else per_request(proposers)

@@ -34,14 +34,17 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Recordings:
-    """Traces by drafter, and by draft tokens where a drafter is known by its tree alone (else
-    0).
+    """What drafters would have proposed in the validated prompts' answers.
+
+    Attributes:
+        traces: by drafter and draft tokens; the latter are 0 but for a drafter whose recording
+            holds for one tree alone.
     """
 
     traces: Mapping[tuple[str, int], AcceptanceTrace]
 
     def of(self, configuration: Configuration) -> AcceptanceTrace | None:
-        """The trace that a configuration replays; any for plain decoding."""
+        """The trace that a configuration replays, any for plain decoding; None: not recorded."""
         if not configuration.drafter:
             return next(iter(self.traces.values()))
         tokens = configuration.draft_tokens if configuration.drafter == RECYCLING else 0
@@ -101,8 +104,8 @@ def make_recordings(
         )
         for nodes in sizes:
             tree_options = replace(options, drafters=(RECYCLING,), recycling_nodes=nodes)
-            made = _recorded(tree_options, own, f"{phase}-tree-{nodes}", tell)
-            traces[RECYCLING, nodes - 1] = made[RECYCLING]
+            recorded = _recorded(tree_options, own, f"{phase}-tree-{nodes}", tell)
+            traces[RECYCLING, nodes - 1] = recorded[RECYCLING]
     return Recordings(traces=traces)
 
 
@@ -134,8 +137,8 @@ def cell_traces(
 def _recorded(
     options: RecordOptions, prompts: PromptSet, part: str, tell: Tell
 ) -> dict[str, AcceptanceTrace]:
-    asked_for = repr((replace(options, out=Path(), resume=False), prompts.sha256))
-    folder = options.out / f"{part}-{hashlib.sha256(asked_for.encode()).hexdigest()[:8]}"
+    recipe = repr((replace(options, out=Path(), resume=False), prompts.sha256))
+    folder = options.out / f"{part}-{hashlib.sha256(recipe.encode()).hexdigest()[:8]}"
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "prompts.toml"
     write_prompts(prompts, file)

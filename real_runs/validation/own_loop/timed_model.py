@@ -14,21 +14,12 @@ from typing import Any, Literal
 
 import torch
 
+from real_runs.decoding.timed_pass import TimedPass
 from real_runs.drafters.layer_skip import LayerSkip
 from real_runs.models.cache import KVCache
 from real_runs.models.llama import Llama, PassOutput
 
 MOST_STORED_BYTES = 6 << 30
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TimedPass:
-    """One pass of the target after the prefill: rows, tokens of each, longest context, seconds."""
-
-    requests: int
-    query_tokens: int
-    context: int
-    wall_s: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,13 +86,13 @@ class TimedModel(Llama):
                 tokens, cache, **{name: outputs[name] for name in ("logits", "at", "capture")}
             )
         context, began = max(cache.lengths), now(self.device)[0]
-        made = super().forward(tokens, cache, **options)
+        output = super().forward(tokens, cache, **options)
         wall = now(self.device)[0] - began
         count = len(tokens[0]) if isinstance(tokens[0], Sequence) else len(tokens)
         self.passes.append(
             TimedPass(requests=cache.batch, query_tokens=count, context=context, wall_s=wall)
         )
-        return made
+        return output
 
     def _prefill(
         self,
@@ -187,7 +178,7 @@ class TimedDraft:
         wall, cpu = now(self._device)
         for part in (self._propose, self.reader):
             if isinstance(part, LayerSkip):
-                part.after_known(arguments[0][:-1], arguments[1])
+                part.after_prefix(arguments[0][:-1], arguments[1])
         later = now(self._device)
         self.prompt_s, self.prompt_cpu_s = later[0] - wall, later[1] - cpu
 

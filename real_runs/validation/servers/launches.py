@@ -101,10 +101,10 @@ class LaunchedServer:
         Raises:
             FailedRunError: the server did not answer whole, or refuses a prompt's cache.
         """
-        made = [self._once(configuration, prompts) for _ in range(REPEATS)]
+        runs = [self._once(configuration, prompts) for _ in range(REPEATS)]
         if configuration.synthetic:
-            return {**made[0], AGAIN: made[1:]}
-        return min(made, key=lambda run: float(run["decode_s"]))
+            return {**runs[0], AGAIN: runs[1:]}
+        return min(runs, key=lambda run: float(run["decode_s"]))
 
     def _once(self, served: ServerConfiguration, group: Sequence[str]) -> dict[str, Any]:
         launches = self.launches

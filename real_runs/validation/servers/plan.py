@@ -118,18 +118,18 @@ def cell_plan(
             plan.append((cell, _grid(here, drafts=wanted.drafts)))
             continue
         best = chosen[cell.name]
-        every = [plain(here), *([best] if best.drafter else [])]
+        configurations = [plain(here), *([best] if best.drafter else [])]
         others = [one for name, one in chosen.items() if _slots(cells, name) == cell.batch]
         pool = [looked_up(here, size, k) for size, k in NGRAM_FORMS]
-        every += spread(
+        configurations += spread(
             pool, wanted.per_slots, excluded=[plain(here), *others], seed=wanted.seed + cell.batch
         )
         if wanted.drafts and cell.context == shortest:
-            names = {configuration.name for configuration in every}
-            every += [
+            names = {configuration.name for configuration in configurations}
+            configurations += [
                 draft for k in DRAFT_TOKENS[::2] if (draft := drafted(here, k)).name not in names
             ]
-        plan.append((cell, every))
+        plan.append((cell, configurations))
     return plan
 
 

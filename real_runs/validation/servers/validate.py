@@ -301,7 +301,9 @@ def _about(
     plan: Plan[ServerConfiguration],
     command: Command,
 ) -> dict[str, Any]:
-    every = {f"{served.chosen.max_batch} slots, {served.name}": served for _, served in plan.scored}
+    scored = {
+        f"{served.chosen.max_batch} slots, {served.name}": served for _, served in plan.scored
+    }
     return {
         "engine": "llama.cpp",
         "model": load_model(str(options.model)).name,
@@ -317,7 +319,7 @@ def _about(
         ),
         "commands": {
             name: shlex.join(["llama-server", *_shown(command(served))])
-            for name, served in every.items()
+            for name, served in scored.items()
         },
         "draft_layers": 0 if options.draft is None else load_model(str(options.draft)).layers,
         "weights": load_model(str(options.model)).dtype,

@@ -33,7 +33,7 @@ class PathReader:
         generator = np.random.default_rng([self._seed, *(token + 1 for token in path)])
         return torch.from_numpy(generator.normal(size=VOCABULARY) * self._sharpness)
 
-    def after_known(self, known, cache):
+    def after_prefix(self, known, cache):
         self._root, self._slots = len(known) - 1, {}
         return self.logits(())
 
@@ -251,7 +251,7 @@ def test_real_readers_see_every_nodes_own_path(tiny_model, readers, name, order)
         for depth, token in enumerate(path):
             text = [*known, *path[:depth]]
             chance *= float(
-                torch.softmax(reader.after_known(text, cache_after(text[:-1])), 0)[token]
+                torch.softmax(reader.after_prefix(text, cache_after(text[:-1])), 0)[token]
             )
         assert value == pytest.approx(chance, rel=1e-3)
 

@@ -40,8 +40,8 @@ class Spy:
     def __call__(self, *arguments):
         return self._drafter(*arguments)
 
-    def after_known(self, known, cache):
-        return self._drafter.after_known(known, cache)
+    def after_prefix(self, known, cache):
+        return self._drafter.after_prefix(known, cache)
 
     def after_nodes(self, *arguments, **named):
         return self._drafter.after_nodes(*arguments, **named)

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 from hardware_profiles.errors import InputError  # noqa: E402
 from real_runs.decoding.masked.batch import MaskedBatch  # noqa: E402
 from real_runs.decoding.masked.drafts import self_verified  # noqa: E402
-from real_runs.decoding.masked.loop import MaskedLoop, said_of  # noqa: E402
+from real_runs.decoding.masked.loop import MaskedLoop, confidences_of  # noqa: E402
 from real_runs.masked.network import KeyValueCache, MaskedModel, MaskedShape  # noqa: E402
 from tests.real_runs.decoding.whole_credit import credited  # noqa: E402
 from tests.traces.toy_masked import chosen  # noqa: E402
@@ -99,13 +99,13 @@ def test_caches_compute_what_they_say(loop, cache, kind):
 
 
 def test_the_mask_is_never_written(loop):
-    said = said_of(torch.eye(23)[[22, 0]] * 50, MASK)
+    said = confidences_of(torch.eye(23)[[22, 0]] * 50, MASK)
     assert said["top_ids"].tolist()[0] != MASK and said["top_ids"].tolist()[1] == 0
 
 
 def test_what_is_said_of_logits_is_what_a_softmax_says():
     logits = torch.tensor([[2.0, 1.0, 0.0, -1.0], [10.0, 0.0, 0.0, 0.0]])
-    said = said_of(logits, 3)
+    said = confidences_of(logits, 3)
     p = logits[:, :3].double().softmax(dim=-1)
     assert said["doubt"][0] == pytest.approx(float(1 - p[0, 0]), rel=1e-3)
     assert said["doubt"][1] == pytest.approx(2 * np.exp(-10), rel=1e-2)
@@ -164,7 +164,7 @@ def test_rules_that_remember_are_their_plain_loops(model, loop, policy):
     for start in range(0, CANVAS, policy.block_tokens):
         block, memory, step = range(start, start + policy.block_tokens), {}, 0
         while any(tokens[p] == MASK for p in block):
-            said = said_of(logits_of(model, tokens), MASK)
+            said = confidences_of(logits_of(model, tokens), MASK)
             cells = {
                 p: (int(said["top_ids"][p]), float(said["doubt"][p]), 0.0, 0.0)
                 for p in range(CANVAS)

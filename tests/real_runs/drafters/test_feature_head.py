@@ -169,7 +169,7 @@ def test_expansions_hold_the_candidates_that_ranks_count(tiny_model, trained):
 
 def test_reader_that_was_shown_nothing_says_so(tiny_model, trained):
     with pytest.raises(InputError, match="states"):
-        FeatureHeadReader(tiny_model, trained[0]).after_known([1, 2, 3], tiny_model.new_cache(5))
+        FeatureHeadReader(tiny_model, trained[0]).after_prefix([1, 2, 3], tiny_model.new_cache(5))
 
 
 @pytest.mark.parametrize("capture", [(), (2,), (4, 2), (0, 4), (2, 2, 4), (5,)])

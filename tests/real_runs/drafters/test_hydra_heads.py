@@ -94,7 +94,7 @@ def test_paths_longer_than_the_heads_have_no_children(tiny_model, trained):
 
 def test_reader_that_was_shown_nothing_says_so(tiny_model, trained):
     with pytest.raises(InputError, match="states"):
-        HydraReader(tiny_model, trained).after_known([1, 2], tiny_model.new_cache(4))
+        HydraReader(tiny_model, trained).after_prefix([1, 2], tiny_model.new_cache(4))
 
 
 @pytest.mark.parametrize("heads", [0, 17])

@@ -193,14 +193,14 @@ class SharedCache(LayerSkip):
     """The drafter that is not depth invariant: it takes over the target's keys and values of the
     verified text."""
 
-    def after_known(self, known, cache):
+    def after_prefix(self, known, cache):
         if cache is not self._request:
-            super().after_known(known, cache)
+            super().after_prefix(known, cache)
         layers = [0, *range(2, 4)]
         self._own.keys[:, :, :, : cache.length] = cache.keys[layers, :, :, : cache.length]
         self._own.values[:, :, :, : cache.length] = cache.values[layers, :, :, : cache.length]
         self._own.length = cache.length
-        return super().after_known(known, cache)
+        return super().after_prefix(known, cache)
 
 
 def test_sharing_the_targets_cache_would_not_be_depth_invariant(tiny_model, bridged):

@@ -59,7 +59,7 @@ def test_candidates_follow_from_depth_alone(tiny_model, trained):
     reader, cache = MedusaReader(tiny_model, trained), tiny_model.new_cache(20)
     made = tiny_model.forward([3, 9, 27], cache, capture=(4,))
     reader.watch([3, 9, 27], {4: made.hidden[4][0]}, [0, 1, 2])
-    root = reader.after_known([3, 9, 27, 5], cache)
+    root = reader.after_prefix([3, 9, 27, 5], cache)
     positions, mask = torch.tensor([4, 4, 5]), torch.ones(3, 7, dtype=torch.bool)
     nodes = [
         reader.after_nodes(tokens, cache, start=4, positions=positions, mask=mask)
@@ -93,7 +93,7 @@ def test_nodes_deeper_than_the_heads_know_nothing(tiny_model, trained):
 
 def test_reader_that_was_shown_nothing_says_so(tiny_model, trained):
     with pytest.raises(InputError, match="states"):
-        MedusaReader(tiny_model, trained).after_known([1, 2], tiny_model.new_cache(4))
+        MedusaReader(tiny_model, trained).after_prefix([1, 2], tiny_model.new_cache(4))
 
 
 @pytest.mark.parametrize("heads", [0, 33])

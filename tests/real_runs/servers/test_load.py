@@ -73,7 +73,7 @@ def test_requests_are_sent_with_their_lengths_at_their_times(tmp_path, kind):
             == (row["scheduled_s"] is not None)
             == (kind == "llama.cpp")
         )
-    assert (result.short, result.errors, result.resumed, result.asked) == (0, {}, 0, 4)
+    assert (result.short, result.errors, result.resumed, result.requests) == (0, {}, 0, 4)
     assert not (tmp_path / PART).exists()
     assert {path.name for path in tmp_path.iterdir()} == {
         ROWS,

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from real_runs.decoding.timed_pass import TimedPass
 from real_runs.validation.rounds import (
     faster_half,
     pooled,
@@ -48,7 +49,7 @@ def run(
         cpu_s=share * decode_s,
         draft_s=draft,
         verify_s=sum(seconds),
-        passes=tuple((*size, s) for size, s in zip(sizes, seconds, strict=True)),
+        passes=tuple(TimedPass(*size, s) for size, s in zip(sizes, seconds, strict=True)),
         output_sha256="",
         probe_s=probe,
     )

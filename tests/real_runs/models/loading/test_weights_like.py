@@ -257,7 +257,7 @@ def test_latent_attention_equals_its_expanded_form():
     seen = model._seen([0], 7, torch.arange(7)[None], None)
     layer = layer_of(model.config, 0, weights.tensors)
     found = layer.attention(
-        0, x, model.new_cache(7), start=0, angles=angles, seen=seen, residual=None
+        0, x, model.new_cache(7), start=0, angles=angles, visible=seen, residual=None
     )
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
 

@@ -10,6 +10,7 @@ pytest.importorskip("scipy")
 
 from app.cli.main import main
 from hardware_profiles.errors import InputError
+from real_runs.decoding.timed_pass import TimedPass
 from real_runs.validation.cells import KINDS, ValidationCell
 from real_runs.validation.loop_costs import check_uncalibrated
 from real_runs.validation.own_loop.validate import OwnLoopOptions, validate_own_loop
@@ -164,7 +165,7 @@ def test_runs_that_meet_calibrated_passes_are_not_scored():
             draft_s=0.0,
             verify_s=1.0,
             output_sha256="",
-            passes=((1, 1, context, 1.0),),
+            passes=(TimedPass(1, 1, context, 1.0),),
         )
 
     with pytest.raises(UnscoredError, match="batch 1, context 20"):
