@@ -42,10 +42,10 @@ def overridden(device: Device, override: str) -> Device:
     """
     key, equals, text = (part.strip() for part in override.partition("="))
     if not equals:
-        raise InputError("an override reads device.<key>=<number>", key="--set", value=override)
+        raise InputError("an override reads device.<key>=<number>", key="set", value=override)
     keys = override_keys()
     if key not in keys:
-        raise UnknownNameError("key", key, keys, key="--set")
+        raise UnknownNameError("key", key, keys, key="set")
     number = _number(key, text)
     name = key.removeprefix("device.")
     try:

@@ -174,7 +174,11 @@ def command_of(verb: Verb) -> Callable[..., Any]:
             for f in fields_of(verb)
             if (source := sources[f.name]) is not None and source.name == "COMMANDLINE"
         }
-        return ask(verb, stated)
+        try:
+            return ask(verb, stated)
+        except InputError as error:
+            _spell(error, verb)
+            raise
 
     context = inspect.Parameter(
         "running", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
@@ -193,6 +197,13 @@ def command_of(verb: Verb) -> Callable[..., Any]:
     run.__annotations__ = {}
     run.__name__, run.__doc__ = verb.__name__, verb.__doc__
     return run
+
+
+def _spell(error: InputError, verb: Verb) -> None:
+    """Name the field of a refusal by its option; keys of files keep their names."""
+    options = {f.keyword: f.option for f in fields_of(verb) if not f.row.argument}
+    if error.file is None and error.key in options:
+        error.key = options[error.key]
 
 
 def _position(f: NamedField) -> int:

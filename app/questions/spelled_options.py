@@ -1,33 +1,13 @@
-"""How does the command line spell the fields that a refusal names?
+"""How are the keys of a scenario spelled in a refusal? As the options that stated them.
 
-Below the doors errors carry names of fields; here these become options.
+The fields of a question are spelled by the doors (`app.cli.door`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 
 from hardware_profiles.errors import InputError
-
-
-@contextmanager
-def as_options(*names: str) -> Iterator[None]:
-    """Spell fields in the refusals of the block as the options of the same name.
-
-    Args:
-        names: of fields that options state.
-
-    Raises:
-        InputError: the block's.
-    """
-    try:
-        yield
-    except InputError as error:
-        if error.key not in names or error.file is not None:
-            raise
-        option = f"--{error.key.replace('_', '-')}"
-        raise InputError(error.message, key=option, value=error.value) from None
 
 
 def named_by_option(

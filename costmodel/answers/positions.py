@@ -10,7 +10,7 @@ from costmodel.architectures.architecture import Architecture
 from hardware_profiles.errors import InputError
 
 
-def require_positions(target: Architecture, context: float, key: str = "--context") -> None:
+def require_positions(target: Architecture, context: float, key: str = "context") -> None:
     """Refuse a context beyond the positions that a model has learned.
 
     Args:

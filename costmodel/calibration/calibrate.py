@@ -111,7 +111,7 @@ def calibrate(
         InputError: a dtype that the device lacks, or a share out of its range.
     """
     if not 0.0 < share < 1.0:
-        raise InputError("must lie between 0 and 1", key="--share", value=share)
+        raise InputError("must lie between 0 and 1", key="share", value=share)
     if dtype not in BYTES_PER_VALUE:
         raise UnknownNameError("number format", dtype, list(BYTES_PER_VALUE))
     device.peak(dtype)

@@ -178,7 +178,7 @@ def together(tables: Sequence[Measurements]) -> dict[str, Measurements]:
         InputError: more rows than `MOST_ROWS`.
     """
     if sum(len(table) for table in tables) > MOST_ROWS:
-        raise InputError(f"at most {MOST_ROWS} rows altogether", key="--kernels")
+        raise InputError(f"at most {MOST_ROWS} rows altogether", key="kernels")
     merged: dict[str, Measurements] = {}
     for operation in OPERATIONS:
         mine = [table for table in tables if table.operation == operation]

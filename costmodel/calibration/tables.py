@@ -105,4 +105,4 @@ def shipped_model(name: str) -> None:
         UnknownNameError: there is no such model.
     """
     if name not in model_names():
-        raise UnknownNameError("model", name, model_names(), key="--model")
+        raise UnknownNameError("model", name, model_names(), key="model")

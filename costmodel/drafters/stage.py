@@ -90,7 +90,7 @@ def _model(draft: Draft, target: Architecture, model: Architecture | None) -> St
             "must be named, since speculative decoding drafts with a model of its own; or name"
             " another --method"
         )
-        raise InputError(rule, key="--draft")
+        raise InputError(rule, key="draft")
     if abs(model.vocab - target.vocab) > VOCABULARY_GAP_RATIO * target.vocab:
         raise InputError(
             f"must share the vocabulary of {target.name} ({target.vocab} tokens)",

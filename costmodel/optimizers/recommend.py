@@ -278,7 +278,7 @@ def _recorded_policies(
     if not recorded:
         return [], []
     if stated is not None and not stated:
-        raise InputError("must be one policy at least", key="--commit")
+        raise InputError("must be one policy at least", key="commit")
     if stated is None:
         own = method_policy(load_method(sources[0].method))
         stated = policy_grid(own, {cache: prompts.anchors for cache, prompts in recorded.items()})
@@ -323,7 +323,7 @@ def recommend_among(
     """
     _check_grid(batches, contexts)
     if floor is not None and not 0.0 <= floor <= 1.0:
-        raise InputError("must lie in [0, 1]", key="--quality-floor", value=floor)
+        raise InputError("must lie in [0, 1]", key="quality_floor", value=floor)
     require_positions(compared.contenders[0].setting.target, max(contexts))
     optimum = search(
         compared.contenders,

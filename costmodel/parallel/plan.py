@@ -187,7 +187,7 @@ def plan_of(where: DeploymentNames) -> ParallelPlan | None:
     if (tp * dp * cp) % ep:
         raise InputError(
             f"must divide the {tp * dp * cp} devices of a stage, --tp times --dp times --cp",
-            key="--ep",
+            key="ep",
             value=ep,
         )
     return ParallelPlan(tensor=tp, pipeline=pp, expert=ep, data=dp, context=cp)

@@ -257,7 +257,7 @@ def _fitted(
             f"too little was measured: {len(steps)} whole passes, at least {PASS_FLOOR_ROWS}; raise"
             " the budget"
         )
-        raise InputError(rule, key="--budget")
+        raise InputError(rule, key="budget")
     near = base or _base(
         results.provenance.device, profile_of(results.provenance.device), cpu=kind == "cpu"
     )
@@ -298,7 +298,7 @@ def _base(title: str, own: str, *, cpu: bool) -> str:
     """
     if not own and not cpu:
         raise InputError(
-            "must name the nearest shipped profile, for none is that of", key="--base", value=title
+            "must name the nearest shipped profile, for none is that of", key="base", value=title
         )
     return own or _CPU_BASE
 
@@ -323,7 +323,7 @@ def _start(trace: KernelTrace, base: str, dtype: str, *, cpu: bool) -> Device:
     ]
     if not moved or not rates:
         raise InputError(
-            "neither copies nor matrix products were measured; raise the budget", key="--budget"
+            "neither copies nor matrix products were measured; raise the budget", key="budget"
         )
     threads = f"{about.threads} thread" + ("s" if about.threads > 1 else "")
     bandwidth, peak = max(moved), float(np.max(rates))

@@ -139,7 +139,7 @@ def run_campaign(
     """
     campaign = _with_model(read_campaign(file), model_file)
     if not budget_s > 0:
-        raise InputError("must be positive", key="--budget", value=budget_s)
+        raise InputError("must be positive", key="budget", value=budget_s)
     _check_card(campaign.device)
     begun = time.monotonic()
     make_folder(out)

@@ -92,7 +92,7 @@ class Address:
         if not re.fullmatch(r"[!-~]{1,4096}", key):
             raise InputError(
                 "must name an environment variable that holds a key",
-                key="--key-env",
+                key="key_env",
                 value=variable,
             )
         return replace(self, api_key=key)

@@ -157,7 +157,7 @@ def run_load(load: SentLoad, tell: Tell = lambda what, done, total: None) -> Loa
     make_folder(load.out)
     if (load.out / ROWS).exists() and not (load.out / PART).exists():
         raise InputError(
-            "holds a load that is finished: choose another folder", file=load.out, key="--out"
+            "holds a load that is finished: choose another folder", file=load.out, key="out"
         )
     with RecordingLog(load.out / PART, load.setup, resume=load.resume) as log:
         resumed = len(log.finished)

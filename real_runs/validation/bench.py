@@ -229,7 +229,7 @@ def score(
         )
     if not points:
         why = "raise the budget" if missing else left_out[0]
-        raise InputError(f"no configuration could be scored; {why}", key="--budget")
+        raise InputError(f"no configuration could be scored; {why}", key="budget")
     if plan.chosen is None:
         points = fastest_chosen(points)
     lost = regrets(points)

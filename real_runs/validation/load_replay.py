@@ -90,7 +90,7 @@ def load_file(path: Path) -> Path:
     """
     if path.is_dir() and not (path / ROWS).is_file():
         raise InputError(
-            f"holds no {ROWS}, which `rooftree load --out` writes", file=path, key="--beside"
+            f"holds no {ROWS}, which `rooftree load --out` writes", file=path, key="beside"
         )
     return path / ROWS if path.is_dir() else path
 

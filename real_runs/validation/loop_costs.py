@@ -248,7 +248,7 @@ def loop_predictor(
     ]
     if not examples:
         rule = "no undisturbed run to fit loop costs on; raise the budget, or quiet the machine"
-        raise InputError(rule, key="--budget")
+        raise InputError(rule, key="budget")
     costs = fit_costs(deployment, layers, examples)
 
     def predict(

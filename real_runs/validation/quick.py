@@ -92,7 +92,7 @@ def validate_quickly(
     plan = plan or QuickPlan()
     if device.startswith("cpu"):
         rule = "must be a GPU; `calibrate` and `validate` without --quick measure a processor"
-        raise InputError(rule, key="--device", value=device)
+        raise InputError(rule, key="device", value=device)
     checked_device(device)
     tell("1 of 5: probing the card, a minute")
     findings = tuple(
@@ -104,7 +104,7 @@ def validate_quickly(
     wrong = [finding.probe for finding in findings if finding.state == "wrong"]
     if wrong:
         rule = f"gives no true numbers: {', '.join(wrong)}; `rooftree doctor --gpu` says what to do"
-        raise InputError(rule, key="--device", value=device)
+        raise InputError(rule, key="device", value=device)
     campaigns = {}
     for number, (name, file, budget_s) in enumerate(
         (("kernels", plan.kernels, plan.kernels_s), ("passes", plan.passes, plan.passes_s)), start=2

@@ -76,7 +76,7 @@ def validate_replayed(
     ]
     named = profile or (results.provenance.profile if results else "")
     if not named:
-        raise InputError("the rows name no profile; pass one", key="--profile")
+        raise InputError("the rows name no profile; pass one", key="profile")
     device = load_device(named)
     scored = [row for row in passes if row.job.startswith(SCORED)]
     fitted = [row for row in passes if not row.job.startswith(SCORED)]

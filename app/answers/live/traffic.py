@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from app.questions.groups import REQUEST_OPTIONS
-from app.questions.spelled_options import as_options, named_by_option
+from app.questions.spelled_options import named_by_option
 from hardware_profiles.errors import InputError
 from hardware_profiles.refusals import refusal
 from real_runs.prompt_set import read_prompts
@@ -80,8 +80,7 @@ def drawn_workload(
         InputError: numbers that make no sense, or a file that cannot be read.
     """
     values = {key: value for key, value in named.items() if value is not None}
-    with as_options("set"):
-        stated = assignments(assigned or ())
+    stated = assignments(assigned or ())
     if wrong := next((key for key in stated if not key.startswith("requests.")), None):
         raise InputError(
             "must be a key of requests: this server is no simulated one", key="--set", value=wrong

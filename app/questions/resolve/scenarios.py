@@ -11,7 +11,7 @@ from typing import Any
 from app.questions.groups import RefiningOptions
 from app.questions.resolve.accepted import KNOWN_BY
 from app.questions.resolve.refining import refine_values
-from app.questions.spelled_options import as_options, named_by_option
+from app.questions.spelled_options import named_by_option
 from costmodel.configuration import DecodingConfiguration
 from costmodel.configuration.file import read_configuration
 from hardware_profiles.errors import InputError
@@ -53,8 +53,7 @@ def asked_scenario(
         InputError: anything that makes no scenario.
     """
     sections = read_scenario_sections(file) if file is not None else {}
-    with as_options("set"):
-        stated = assignments(assigned)
+    stated = assignments(assigned)
     values = {**named, **stated}
     chosen = None
     if config is not None:

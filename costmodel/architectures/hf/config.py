@@ -153,7 +153,7 @@ def read_config(
 def _model_type(config: Mapping[str, object], family: str | None, file: str, prefix: str) -> str:
     if family is not None:
         if family not in FAMILIES:
-            raise UnknownNameError("model type", family[:_NAME_LIMIT], MODEL_TYPES, key="--as")
+            raise UnknownNameError("model type", family[:_NAME_LIMIT], MODEL_TYPES, key="as")
         return family
     model_type, key = config.get("model_type"), f"{prefix}model_type"
     if not isinstance(model_type, str) or not model_type:

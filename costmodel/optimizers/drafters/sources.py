@@ -283,7 +283,7 @@ def confidence_source(
 
     if not method:
         raise InputError(
-            "a confidence trace needs the method that is asked about", file=path, key="--method"
+            "a confidence trace needs the method that is asked about", file=path, key="method"
         )
     policy = refine or method_policy(load_method(method))
     trace = read_confidence(path)
@@ -352,7 +352,7 @@ def policy_source(
         rule = (
             "commits by confidence: give a confidence trace (--trace), or state --tokens-per-step"
         )
-        raise InputError(rule, key="--commit", value=refine.name)
+        raise InputError(rule, key="commit", value=refine.name)
     tokens = refine_of(entry).tokens_per_pass if tokens_per_step is None else tokens_per_step
     return Source(
         method=method,
@@ -419,7 +419,7 @@ def trace_source(
                 f"the trace was recorded with {own}, which drafts in another way than {method}; to"
                 f" take its acceptance for {method} all the same, write --drafter {method}:{path}",
                 file=path,
-                key="--method",
+                key="method",
                 value=method,
             )
         method = method or own

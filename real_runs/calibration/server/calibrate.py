@@ -172,7 +172,7 @@ def _started(model: str | None, plan: RoundPlan, out: Path, threads: int) -> Cal
     """llama.cpp, started for every draft length."""
     path = find_model(model).path
     if path.suffix.casefold() != ".gguf":
-        raise InputError("must be a GGUF file", key="--model", value=str(path))
+        raise InputError("must be a GGUF file", key="model", value=str(path))
     architecture = load_model(path)
     context = -(-(max(plan.contexts) + _ROOM) // 256) * 256
 
@@ -199,7 +199,7 @@ def _running(
     """A server that somebody else runs: its draft length is what it is, and is read off its
     answers.
     """
-    named = model or identify(Address.parse(url, "--server")).model
+    named = model or identify(Address.parse(url, "server")).model
     try:
         architecture = load_model(named)
     except UnknownNameError as error:
@@ -219,11 +219,9 @@ def _running(
 
 
 def _base(server: str | None, engine: str, threads: int) -> str:
-    local = server is None or Address.parse(server, "--server").host in _LOCAL
+    local = server is None or Address.parse(server, "server").host in _LOCAL
     if not local or engine != "llama.cpp":
-        raise InputError(
-            "must name the profile of the device that the server runs on", key="--base"
-        )
+        raise InputError("must name the profile of the device that the server runs on", key="base")
     own = profile_name(cpu_title(), threads)
     return own if own in device_names() else _CPU_BASE
 

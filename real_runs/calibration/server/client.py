@@ -118,7 +118,7 @@ def connected(
     Raises:
         InputError: nothing answers there, or something else than a server of language models.
     """
-    server = identify(Address.parse(url, "--server"), model=model)
+    server = identify(Address.parse(url, "server"), model=model)
     if server.kind == "llama.cpp":
         answered = posted(server.address, "/tokenize", {"content": SENTENCE}).get("tokens")
         ids = (

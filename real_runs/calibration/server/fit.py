@@ -107,7 +107,7 @@ def fit_profile(
         rule = (
             f"too little was measured: {len(rows)} shapes, at least {LEAST_ROWS}; raise the budget"
         )
-        raise InputError(rule, key="--budget")
+        raise InputError(rule, key="budget")
     form = main_format(precision.weights)
     start = _start(base, form)
     seconds = np.array([row.median_s for row in rows])

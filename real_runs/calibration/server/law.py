@@ -76,7 +76,7 @@ def step_law(rows: Sequence[KernelRow]) -> StepLaw:
     """
     steps = [row for row in rows if row.operation == "step" and row.mask != PROMPT]
     if not steps:
-        raise InputError("no steps were measured; raise the budget", key="--budget")
+        raise InputError("no steps were measured; raise the budget", key="budget")
     b, n, c, seconds = (
         np.array([float(getattr(row, name)) for row in steps])
         for name in ("requests", "query_tokens", "context", "median_s")

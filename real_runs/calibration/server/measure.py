@@ -253,7 +253,7 @@ def _drafted(answers: list[StreamedAnswer]) -> float:
 
 def _whole(answer: StreamedAnswer) -> StreamedAnswer:
     if answer.error is not None:
-        raise InputError(f"a request was not answered: {answer.error}", key="--server")
+        raise InputError(f"a request was not answered: {answer.error}", key="server")
     return answer
 
 

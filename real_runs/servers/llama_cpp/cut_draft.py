@@ -69,7 +69,7 @@ def cut_draft(
     import gguf
 
     if out.resolve() == model.resolve():
-        raise InputError("must be another file than the model", key="--out", value=str(out))
+        raise InputError("must be another file than the model", key="out", value=str(out))
     try:
         reader = _reader(model)
         metadata = {
@@ -122,7 +122,7 @@ def read_layers(text: str) -> tuple[int, ...]:
     """
     if not re.fullmatch(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*", text):
         raise InputError(
-            "must be a number of layers, or a list such as 0-9,28,29", key="--layers", value=text
+            "must be a number of layers, or a list such as 0-9,28,29", key="layers", value=text
         )
     if text.isdigit():
         return tuple(range(int(text)))

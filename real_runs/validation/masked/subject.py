@@ -99,7 +99,7 @@ def _predictor(
     ]
     if not timed:
         rule = "no undisturbed run to fit costs on; raise it, or quiet the machine"
-        raise InputError(rule, key="--budget")
+        raise InputError(rule, key="budget")
     costs, plain = fit_costs(timed), anchors["none"]
     one_token = plain.final_ids[_one_token_runs(plain)]
 

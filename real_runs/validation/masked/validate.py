@@ -71,7 +71,7 @@ class MaskedOptions:
 
     def __post_init__(self) -> None:
         if not self.batches or not all(1 <= batch <= 16 for batch in self.batches):
-            raise InputError("must lie in [1, 16]", key="--batch", value=self.batches)
+            raise InputError("must lie in [1, 16]", key="batch", value=self.batches)
         held_back = (self.recipe or MaskedRecipe()).corpus.held_back
         most = held_back - self.anchor_prompts - max(*self.batches, _FIT_PROMPTS)
         if not 1 <= self.prompts <= most or any(self.prompts % batch for batch in self.batches):

@@ -19,7 +19,7 @@ def test_learned_positions_end():
         InputError, match="at most the 1,024 positions that gpt2 has learned"
     ) as caught:
         context_remark(load_model("gpt2"), 1025)
-    assert (caught.value.key, caught.value.value) == ("--context", 1025)
+    assert (caught.value.key, caught.value.value) == ("context", 1025)
 
 
 def test_a_context_that_is_required_fits_or_is_refused_under_its_key():

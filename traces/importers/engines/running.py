@@ -165,19 +165,19 @@ def _one_engine(files: tuple[str, ...]) -> str:
                 "holds no counters of vLLM, SGLang, TensorRT-LLM or llama.cpp: it must be the text"
                 " of /metrics"
             )
-            raise InputError(rule, file=file, key="--metrics")
+            raise InputError(rule, file=file, key="metrics")
         engines.append(claimed[0])
     engine, file = engines[0], files[-1]
     if engines[-1] != engine:
         rule = (
             f"is of {engines[-1]}, and {files[0]} of {engine}: both scrapes must be of one engine"
         )
-        raise InputError(rule, file=file, key="--metrics")
+        raise InputError(rule, file=file, key="metrics")
     if not sample_of(file).says(f"^{PREFIXES[engine]}{_SPECULATION[engine]}"):
         rule = (
             f"holds {engine}'s counters, and none of speculation: the engine runs without a drafter"
         )
-        raise InputError(rule, file=file, key="--metrics")
+        raise InputError(rule, file=file, key="metrics")
     return engine
 
 
@@ -207,7 +207,7 @@ def _refuse_trees(counts: Summary, file: str) -> None:
             " the acceptance of shorter drafts: run chains for a while (SGLang:"
             " --speculative-eagle-topk 1), or record a trace"
         )
-        raise InputError(rule, file=file, key="--metrics")
+        raise InputError(rule, file=file, key="metrics")
 
 
 def _batch(span: Observed, engine: str, steps: float | None) -> tuple[float | None, str]:

@@ -101,7 +101,7 @@ def recorded_prompts(traces: Sequence[ConfidenceTrace]) -> list[RecordedPrompts]
         InputError: no trace, traces of several models or canvases, or as `pooled`.
     """
     if not traces:
-        raise InputError("must be one confidence trace at least", key="--trace")
+        raise InputError("must be one confidence trace at least", key="trace")
     groups: dict[Cache, list[ConfidenceTrace]] = {}
     for trace in traces:
         if trace.canvas_tokens != traces[0].canvas_tokens:

@@ -9,7 +9,6 @@ from app.answers.optimize.joint.axes import deployment_axes
 from app.answers.optimize.joint.simulated import Traffic
 from app.questions.groups import DraftingOptions, StoredOptions, values_in
 from app.questions.optimize import OptimizeQuestion
-from app.questions.spelled_options import as_options
 from costmodel.answers.workload import Limits, Load, load_of_requests
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.joint.objective import objective_named
@@ -31,7 +30,6 @@ PROMPT_TOKENS, OUTPUT_TOKENS = "1024", "uniform:128:384"
 _LOAD_REQUESTS = 2000  # drawn to say what lengths a law has
 
 
-@as_options("devices", "layouts", "maximise")
 def joint_question(question: OptimizeQuestion) -> tuple[JointQuestion, Traffic]:
     """What a joint search is asked, and the requests that designs are simulated with.
 
