@@ -22,7 +22,7 @@ from costmodel.method import LABELS
 from costmodel.method_library import load_method, priced_alike
 from hardware_profiles.errors import RooftreeError
 from simulator.engine import simulate
-from simulator.scenario import build
+from simulator.scenario import build, speculated
 from simulator.scenario.file import checked_scenario
 from tests.costmodel.changed_records import fields_that_move_nothing
 from traces.kinds.tree import Tree
@@ -61,7 +61,7 @@ def ask(monkeypatch):
     def known(slug):
         return current[-1] if slug == current[-1].slug else load_method(slug)
 
-    for module in (settings, library, build):
+    for module in (settings, library, speculated):
         monkeypatch.setattr(module, "load_method", known)
 
     def answer(method, question):

@@ -111,12 +111,31 @@ def request_oracle(trace: AcceptanceTrace, cost: ArrayLike) -> Oracle:
     for length in range(costs.size):
         replay = replay_chain(trace, length)
         silent = replay.steps - replay.proposed_steps
-        mean = replay.drafted_tokens / np.maximum(replay.proposed_steps, 1)
-        taken = silent * costs[0] + replay.proposed_steps * np.interp(
-            mean, np.arange(costs.size), costs
+        taken = (
+            silent * costs[0] + replay.proposed_steps * costs[length]
+            if trace.drafted is None
+            else _walked_cost(trace, trace.drafted, costs[: length + 1])
         )
         least, tokens = np.minimum(least, taken), replay.tokens
     return Oracle(tokens=tokens, cost=least)
+
+
+def _walked_cost(
+    trace: AcceptanceTrace, drafted: NDArray[np.int16], costs: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The cost per request of its steps, each of which drafts what the drafter proposes there, up
+    to the length of `costs`.
+    """
+    assert trace.emitted is not None
+    most = costs.size - 1
+    place = trace.offsets[:-1] + trace.first_step_position
+    total = np.zeros(trace.requests)
+    while np.any(open_ := place < trace.offsets[1:]):
+        at = place[open_]
+        drafts = np.minimum(drafted[at].astype(np.int64), most)
+        total[open_] += costs[drafts]
+        place[open_] = at + np.minimum(trace.emitted[at].astype(np.int64), drafts + 1)
+    return total
 
 
 def _chained(trace: AcceptanceTrace, most: int) -> Whole:

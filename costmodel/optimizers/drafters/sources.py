@@ -282,9 +282,7 @@ def confidence_source(
     from traces.storage.confidence_file import read_confidence
 
     if not method:
-        raise InputError(
-            "a confidence trace needs the method that is asked about", file=path, key="method"
-        )
+        raise InputError("must be stated for a confidence trace", key="method", value=path.name)
     policy = refine or method_policy(load_method(method))
     trace = read_confidence(path)
     replay = replayed_refining(load_method(method), trace, policy)

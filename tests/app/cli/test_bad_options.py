@@ -168,7 +168,7 @@ INEXPRESSIBLE = [
     ),
     (f"{EXPORT} --engine-version 0.1", "version: vllm: the rules of 0.", "got '0.1'"),
     (f"{EXPORT} --engine-version new", "got 'new'"),
-    (f"{EXPORT} --synthetic", "acceptance_by_depth"),
+    (f"{EXPORT} --synthetic", "--acceptance-by-depth"),
     (
         f"{EXPORT} --synthetic --acceptance-by-depth 0.5,a,0.1",
         "--acceptance-by-depth: must be one rate",
@@ -176,7 +176,7 @@ INEXPRESSIBLE = [
     ),
     (
         f"{EXPORT} --synthetic --acceptance-by-depth 0.5,0.6,0.7",
-        "acceptance_by_depth: ",
+        "--acceptance-by-depth: ",
         "never rise with depth",
     ),
     (f"{EXPORT} --synthetic --acceptance-by-depth nan,0,0", "--acceptance-by-depth: ", "nan"),

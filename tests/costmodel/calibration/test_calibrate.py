@@ -318,5 +318,5 @@ def test_narrow_products_are_fitted_beside_those_of_sixteen_bits():
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -1.0])
 def test_a_share_leaves_rows_on_both_sides(share):
-    with pytest.raises(InputError, match="--share"):
+    with pytest.raises(InputError, match="share"):
         calibrate([products(60)], H100, share=share)

@@ -90,7 +90,7 @@ def test_a_choice_that_is_not_there_is_named_with_those_that_are(answer):
         ({"schema": 1, "choices": [{"batch": 1, "context": 8}]}, "older version"),
         ({"schema": 1, "choices": {}}, "must be a list"),
         ({"schema": 1, "choices": [1]}, "must be a list"),
-        ({"schema": 4, "choices": [{}]}, "schema 1"),
+        ({"schema": 5, "choices": [{}]}, "schema 1"),
         ({"schema": 1, "choices": []}, "no such choice"),
         ({"schema": 1, "choices": [{"configuration": {"schema": 1}}]}, "deployment"),
         ({"method": "n-gram"}, "schema 1"),

@@ -175,7 +175,8 @@ def test_a_curve_of_speedups_is_followed_where_it_crosses_one(speedup_at):
     rates = [[1.0, speedup_at[batch]] for batch in batches]
     schedule = batch_schedule(batches, [0, 3], rates, tolerance_ratio=0.0)
     for batch in batches:
-        assert (schedule.draft_tokens_at(batch) > 0) == (speedup_at[batch] > 1.0)
+        if speedup_at[batch] != 1.0:  # where both are as fast, either joins its neighbours
+            assert (schedule.draft_tokens_at(batch) > 0) == (speedup_at[batch] > 1.0)
     assert schedule.loss_ratio == pytest.approx(0, abs=1e-12)
 
 

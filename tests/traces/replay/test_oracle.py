@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError
@@ -60,7 +60,15 @@ def test_steps_take_the_shortest_path(trace, cost):
     )
 
 
+UNEVEN = AcceptanceTrace(  # steps that draft 1 and 3 tokens cost more than two that draft 2
+    offsets=np.array([0, 6]),
+    emitted=np.array([1, 1, 4, 1, 1, 1], dtype=np.int16),
+    drafted=np.array([0, 1, 3, 0, 0, 0], dtype=np.int16),
+)
+
+
 @given(recordings(), COSTS)
+@example(UNEVEN, [1.0, 1.0, 1.0, 2.0])
 def test_no_fixed_length_costs_less(trace, cost):
     rising = np.sort(cost)
     bound, by_request = step_oracle(trace, rising).cost, request_oracle(trace, rising).cost

@@ -254,7 +254,7 @@ def test_latent_attention_equals_its_expanded_form():
         query, key, up[..., 8:].transpose(1, 2), is_causal=True
     )
     expected = made.transpose(1, 2).reshape(1, 7, -1) @ get["o_proj.weight"].T
-    seen = model._seen([0], 7, torch.arange(7)[None], None)
+    seen = model._visible([0], 7, torch.arange(7)[None], None)
     layer = layer_of(model.config, 0, weights.tensors)
     found = layer.attention(
         0, x, model.new_cache(7), start=0, angles=angles, visible=seen, residual=None
