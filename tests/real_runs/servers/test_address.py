@@ -61,5 +61,5 @@ def test_a_key_comes_from_the_environment_and_is_never_shown(monkeypatch):
     assert Address.parse("http://a").with_key_of(None).api_key == ""
     for value in ("", "two words", "line\r\nHost: b"):
         monkeypatch.setenv("SERVER_KEY", value)
-        with pytest.raises(InputError, match="--key-env: must name an environment variable"):
+        with pytest.raises(InputError, match="key_env: must name an environment variable"):
             address.with_key_of("SERVER_KEY")

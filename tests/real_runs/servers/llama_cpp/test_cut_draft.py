@@ -168,7 +168,7 @@ def test_layers_are_a_number_or_a_list(text, layers):
 
 @pytest.mark.parametrize("text", ["", "-1", "1-", "a", "1,,2", "1-2-3", "99999"])
 def test_other_forms_of_layers_are_refused(text):
-    with pytest.raises(InputError, match="--layers: must be a number of layers, or a list such as"):
+    with pytest.raises(InputError, match="layers: must be a number of layers, or a list such as"):
         read_layers(text)
 
 
