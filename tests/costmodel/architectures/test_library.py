@@ -286,7 +286,7 @@ def test_a_config_of_an_unknown_type_is_read_as_a_family_that_is_named(tmp_path)
     assert (model.model_type, model.layers, model.source) == ("llama", 2, str(config))
     assert model_library.load_reading(f"{config} as llama").read_as == "llama"
     assert load_model(f"{config} as qwen2").blocks[0][0].attention.bias
-    with pytest.raises(UnknownNameError, match="--as: unknown model type 'lama'; nearest: llama"):
+    with pytest.raises(UnknownNameError, match="as: unknown model type 'lama'; nearest: llama"):
         load_model(f"{config} as lama")
 
 

@@ -50,6 +50,6 @@ def test_a_card_without_a_profile_is_calibrated_only_from_one_that_was_named():
     assert _base("NVIDIA H200", "h200-sxm", cpu=False) == "h200-sxm"
     assert _base("CPU: AMD EPYC", "", cpu=True) == "cpu-generic"
     with pytest.raises(
-        InputError, match=r"--base: must name the nearest shipped profile.*A100 80GB PCIe"
+        InputError, match=r"base: must name the nearest shipped profile.*A100 80GB PCIe"
     ):
         _base("NVIDIA A100 80GB PCIe", "", cpu=False)
