@@ -186,7 +186,7 @@ def plan_of(where: DeploymentNames) -> ParallelPlan | None:
         return None
     if (tp * dp * cp) % ep:
         raise InputError(
-            f"must divide the {tp * dp * cp} devices of a stage, --tp times --dp times --cp",
+            f"must divide the {tp * dp * cp} devices of a stage (tp times dp times cp)",
             key="ep",
             value=ep,
         )

@@ -124,7 +124,7 @@ def test_what_cannot_be_played_is_told_and_alone_it_is_refused(recorded):
         assert said in reasons[policy]
         with pytest.raises(InputError, match=said):
             searched(recorded, [policy])
-    with pytest.raises(InputError, match="quality-floor"):
+    with pytest.raises(InputError, match="quality_floor"):
         searched(recorded, [able], floor=1.5)
     with pytest.raises(InputError, match="one policy at least"):
         searched(recorded, [])
