@@ -9,33 +9,30 @@ import numpy as np
 
 from app.answers.answer import Answer
 from app.answers.breakeven.paying import paying_row
-from app.answers.breakeven.refining import answer_refining
-from app.answers.breakeven.rows import BreakEvenPoint, BreakEvens, PayingRow
+from app.answers.breakeven.rows import (
+    BreakEvenPoint,
+    BreakEvenRow,
+    BreakEvens,
+    PayingRow,
+    RefiningPoint,
+    TwinPayingRow,
+)
+from app.answers.breakeven.subject import Subject, subject_of
 from app.answers.cells import LISTED, MarkedCell, cells_of, marked, runnable
-from app.answers.estimates import acceptance
+from app.answers.estimates import acceptance, pair
 from app.answers.explanations import break_even as break_even_object
 from app.answers.feasible import require_cell
 from app.questions.breakeven import BreakevenQuestion
 from app.questions.field import inputs_of
-from app.questions.groups import DraftingOptions, PlacedOptions, RefiningOptions, values_in
-from app.questions.resolve.accepted import (
-    OTHERWISE,
-    lengths_for,
-    numbers_words,
-    one_source,
-)
-from app.questions.resolve.chosen_configuration import configuration_of, with_options
-from app.questions.resolve.configurations import compared, named_shapes, shapes_for, unknown
-from app.questions.resolve.refining import refines
+from app.questions.resolve.chosen_configuration import with_options
 from costmodel.answers.breakeven import break_even
-from costmodel.answers.estimate import Setting
+from costmodel.answers.estimate import Setting, estimate, intervals
 from costmodel.answers.positions import require_positions
+from costmodel.answers.refine_breakeven import needed_pace
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.candidates.acceptance_law import acceptance_law
-from costmodel.optimizers.drafters.competing import carried, competing
-from costmodel.optimizers.drafters.origin import proposal_share
 from hardware_profiles.errors import InfeasibleError
 
 
@@ -45,110 +42,115 @@ def answer(question: BreakevenQuestion) -> Answer:
     Raises:
         InputError: options that contradict each other, or no cell that can run.
     """
-    if refines(question.method, values_in(RefiningOptions, question)):
-        return answer_refining(question)
-    lengths = question.draft_tokens
     cells = cells_of(question.values)
-    source = one_source(
-        question,
-        question.trace,
-        method=question.method,
-        model=cells[0]["model"],
-        lengths=lengths or (),
-    )
-    slug = (question.method or OTHERWISE) if source is None else source.method
-    options = {
-        **values_in(PlacedOptions, question),
-        **values_in(DraftingOptions, question),
-        "model": question.model,
-        "fidelity": question.fidelity,
-        "method": slug,
-    }
-    base = configuration_of(None, options)
-    if source is not None:
-        (source,) = competing(with_options(base, cells[0]), [source])
-        base = replace(base, **carried(source))
-    settings = runnable(cells, lambda cell: build_setting(with_options(base, cell)))
-    compared_lengths = lengths_for(source, lengths, [3])
-    others = {"--draft-tokens": question.draft_tokens, "--tree": question.tree}
-    shapes = named_shapes(question.shape, others)
-    if source is None:
-        share = proposal_share(slug, question.match_rate)
-        drafts = unknown(shapes or shapes_for(None, compared_lengths, question.tree), share)
-    else:
-        drafts = compared(source, compared_lengths, question.tree, question.seed, shapes)
-    drafts = [draft for draft in drafts if draft.draft_tokens]
-    places = [(batch, context) for context in question.context for batch in question.batch]
-    points: list[BreakEvenPoint | MarkedCell] = []
+    subject = subject_of(question, cells[0])
+    places: list[dict[str, Any]] = [
+        {"batch": batch, "context": context}
+        for context in question.context
+        for batch in question.batch
+    ]
+    points: list[BreakEvenRow | MarkedCell] = []
     paying: list[PayingRow] = []
-    for cell, setting in settings:
+    formats: list[str] = []
+    for cell, setting in runnable(
+        cells, lambda cell: build_setting(with_options(subject.base, cell))
+    ):
         names: dict[str, Any] = {name: cell[name] for name in LISTED}
         if isinstance(setting, str):
-            points += [MarkedCell(**names, batch=b, context=c, reason=setting) for b, c in places]
+            points += [MarkedCell(**names, **place, reason=setting) for place in places]
             continue
-        placed = with_options(base, cell)
-        points += [
-            _point(names, placed, setting, draft, batch, context, source is not None, question.seed)
-            for draft in drafts
-            for batch, context in places
-        ]
-        if source is not None:
-            paying += [
-                paying_row(
-                    PayingRow,
-                    setting,
-                    draft,
-                    context=context,
-                    seed=question.seed,
-                    draft_tokens=draft.draft_tokens,
-                    **names,
-                )
-                for draft in drafts
-                for context in question.context
+        formats.append(setting.deployment.precision.label)
+        placed = with_options(subject.base, cell)
+        for step in subject.steps(setting):
+            if not subject.is_masked:
+                names["draft_tokens"] = step.draft_tokens
+            points += [
+                _point(subject, placed, setting, step, names | place, question.seed)
+                for place in places
             ]
-    able = [setting for _, setting in settings if not isinstance(setting, str)]
+            if subject.source is not None:
+                kind = TwinPayingRow if subject.is_masked else PayingRow
+                paying += [
+                    paying_row(kind, setting, step, context=context, seed=question.seed, **names)
+                    for context in question.context
+                ]
+    resolved = dict(subject.inputs)
+    if not subject.is_masked:
+        resolved["dtype"] = ",".join(dict.fromkeys(formats))
+    source = subject.source
     return BreakEvens(
-        inputs=inputs_of(
-            question,
-            method=slug,
-            drafter=question.drafter or [],
-            draft_tokens=None if shapes else ",".join(map(str, compared_lengths)),
-            dtype=",".join(dict.fromkeys(s.deployment.precision.label for s in able)),
-            set=question.overrides or [],
-        ),
+        inputs=inputs_of(question, **resolved, set=question.overrides or []),
         points=points,
-        acceptance=None if source is None else acceptance(source, drafts),
+        acceptance=None if source is None else acceptance(source, subject.drafts or ()),
         batches=None if source is None else paying,
-        remarks=numbers_words(source, drafts),
+        remarks=subject.remarks,
+        is_masked=subject.is_masked,
     )
 
 
 def _point(
-    names: dict[str, Any],
+    subject: Subject,
     placed: DecodingConfiguration,
     setting: Setting,
-    draft: Acceptance,
-    batch: int,
-    context: int,
-    is_known: bool,
+    step: Acceptance,
+    names: dict[str, Any],
     seed: int,
-) -> BreakEvenPoint | MarkedCell:
-    """The break-even of a cell, or its mark where it does not fit."""
-    require_positions(setting.target, context)
+) -> BreakEvenRow | MarkedCell:
+    """The break-even of a cell, or its mark where it does not fit.
+
+    Args:
+        subject: what is asked about.
+        placed: its configuration in the cell.
+        setting: of that.
+        step: what a step brings.
+        names: attributes that say which cell, batch, context and draft it is.
+        seed: of the intervals.
+    """
+    where: dict[str, Any] = {key: names[key] for key in ("batch", "context")}
+    require_positions(setting.target, where["context"])
     try:
-        require_cell(placed, setting, draft, batch=batch, context=context)
+        require_cell(placed, setting, step, **where)
     except InfeasibleError as error:
-        mark = marked(placed, draft, str(error), batch=batch, context=context)
-        return MarkedCell(
-            **names, batch=batch, context=context, draft_tokens=draft.draft_tokens, **mark
-        )
+        return MarkedCell(**names, **marked(placed, step, str(error), **where))
+    if subject.is_masked:
+        return _pace_point(setting, step, names, seed, is_known=subject.source is not None)
     solved = break_even(
         setting,
-        draft,
-        acceptance_law(setting.drafter.method, draft),
-        batch=batch,
-        context=context,
-        has_recording=is_known,
+        step,
+        acceptance_law(setting.drafter.method, step),
+        **where,
+        has_recording=subject.source is not None,
         generator=np.random.default_rng(seed),
     )
-    return BreakEvenPoint(**names, **break_even_object(solved))
+    return BreakEvenPoint(**names | break_even_object(solved))
+
+
+def _pace_point(
+    setting: Setting, pace: Acceptance, names: dict[str, Any], seed: int, *, is_known: bool
+) -> RefiningPoint:
+    """The pace at which masked blocks equal the model decoded token by token."""
+    where: dict[str, Any] = {key: names[key] for key in ("batch", "context")}
+    needed = needed_pace(setting, **where, generator=np.random.default_rng(seed))
+    least = needed.tokens_per_pass
+    point = RefiningPoint(
+        **names,
+        draft_tokens=None,
+        block_tokens=setting.drafter.method.shape.nodes,
+        verdict="never" if least is None else "always" if least <= 1.0 else "on",
+        least_tokens_per_step=least,
+        least_tokens_per_step_interval=needed.bounds and list(needed.bounds),
+        most_tokens_per_step=needed.most,
+        twin_tokens_per_s=needed.twin_tokens_per_s,
+    )
+    if not is_known:
+        return point
+    result = estimate(setting, pace, **where)
+    spread = intervals(setting, result, batch=where["batch"], generator=np.random.default_rng(seed))
+    return replace(
+        point,
+        tokens_per_step=pace.tokens_per_step,
+        tokens_per_s=float(result.tokens_per_s),
+        speedup=float(result.speedup),
+        speedup_interval=pair(spread.speedup),
+        pays=bool(result.speedup > 1.0),
+    )

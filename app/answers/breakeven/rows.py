@@ -13,33 +13,41 @@ Interval = Sequence[float]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BreakEvenPoint(Row):
-    """Where a method equals plain decoding at one batch and context; ratios are to a plain pass."""
+class BreakEvenRow(Row):
+    """Where a method equals plain decoding at one batch and context."""
 
     model: Annotated[str, Column("Target model.")]
     device: Annotated[str, Column("Device.")]
     engine: Annotated[str, Column("Serving engine.")]
     feasible: Annotated[bool, Column("Whether it can be run.")] = True
     batch: Annotated[int, Column("Requests that decode together.")]
-    context: Annotated[int, Column("Cached tokens per request.")]
-    draft_tokens: Annotated[int, Column("Draft tokens per request and step.", "K")]
-    verdict: Annotated[str, Column("`always`, `never`, or `on` from the least acceptance.")]
+    context: Annotated[int, Column("Cached tokens per request, before a canvas.")]
+    draft_tokens: Annotated[
+        int | None, Column("Draft tokens per request and step; None of masked blocks.", "K")
+    ]
+    verdict: Annotated[str, Column("`always`, `never`, or `on` from the least tokens per step.")]
     least_tokens_per_step: Annotated[
         float | None, Column("From which it pays.", "needed tokens/step", decimals=2)
     ]
     least_tokens_per_step_interval: Annotated[Interval | None, Column("Its interval.")]
-    most_tokens_per_step: Annotated[float, Column("That drafts of this length can emit.")]
-    least_acceptance: Annotated[float | None, Column("Rate of one token from which it pays.")]
-    least_acceptance_interval: Annotated[Interval | None, Column("Its interval.")]
-    draft_s: Annotated[float, Column("Of all draft passes of a step.", head="draft", unit="s")]
-    draft_ratio: Annotated[float, Column("The same, in plain passes.")]
-    target_pass_s: Annotated[float, Column("A plain pass.", unit="s")]
+    most_tokens_per_step: Annotated[float, Column("That a step can emit.")]
     tokens_per_step: Annotated[
         float | None, Column("Emitted per step.", "tokens/step", decimals=2)
     ] = None
     speedup: Annotated[float | None, Column("Against plain decoding.", decimals=2)] = None
     speedup_interval: Annotated[Interval | None, Column("Its interval.")] = None
     pays: Annotated[bool | None, Column("Whether it is faster than plain decoding.")] = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BreakEvenPoint(BreakEvenRow):
+    """The break-even of a draft; ratios are to a plain pass."""
+
+    least_acceptance: Annotated[float | None, Column("Rate of one token from which it pays.")]
+    least_acceptance_interval: Annotated[Interval | None, Column("Its interval.")]
+    draft_s: Annotated[float, Column("Of all draft passes of a step.", head="draft", unit="s")]
+    draft_ratio: Annotated[float, Column("The same, in plain passes.")]
+    target_pass_s: Annotated[float, Column("A plain pass.", unit="s")]
     greatest_draft_s: Annotated[float | None, Column("To which it pays.", unit="s")] = None
     greatest_draft_s_interval: Annotated[Interval | None, Column("Its interval.")] = None
     greatest_draft_ratio: Annotated[float | None, Column("The same, in plain passes.")] = None
@@ -69,31 +77,16 @@ class BreakEvenPoint(Row):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RefiningPoint(Row):
-    """From how many tokens a pass masked blocks beat the same model token by token."""
+class RefiningPoint(BreakEvenRow):
+    """The break-even of masked blocks, whose plain decoding is that of the same model token by
+    token.
+    """
 
-    model: Annotated[str, Column("Target model.")]
-    device: Annotated[str, Column("Device.")]
-    engine: Annotated[str, Column("Serving engine.")]
-    batch: Annotated[int, Column("Requests that decode together.")]
-    context: Annotated[int, Column("Cached tokens per request before the canvas.")]
-    draft_tokens: Annotated[None, Column("Masked blocks draft nothing.")]
-    feasible: Annotated[bool, Column("Whether it can be run.")] = True
     block_tokens: Annotated[int, Column("Tokens of a block.")]
-    verdict: Annotated[str, Column("`always`, `never`, or `on` from the least pace.")]
-    least_tokens_per_step: Annotated[float | None, Column("Tokens a pass from which it pays.")]
-    least_tokens_per_step_interval: Annotated[Interval | None, Column("Its interval.")]
-    most_tokens_per_step: Annotated[float, Column("That a pass can commit.")]
     twin_tokens_per_s: Annotated[
         float, Column("The same model, one token a pass.", "twin tokens/s")
     ]
-    tokens_per_step: Annotated[
-        float | None, Column("Committed per pass.", "tokens/pass", decimals=2)
-    ] = None
     tokens_per_s: Annotated[float | None, Column("Of all requests.", "tokens/s")] = None
-    speedup: Annotated[float | None, Column("Against the twin.", decimals=2)] = None
-    speedup_interval: Annotated[Interval | None, Column("Its interval.")] = None
-    pays: Annotated[bool | None, Column("Whether it is faster than the twin.")] = None
 
     @property
     def needed(
@@ -168,33 +161,45 @@ class TwinPayingRow(PayingRow):
 
 @dataclass(frozen=True, kw_only=True)
 class BreakEvens(Answer):
-    """When a method that drafts pays.
+    """When a method pays.
 
     Attributes:
         points: a row for every draft, context and batch of every cell.
         acceptance: where tokens per step come from, where they are known.
         batches: at which batches it pays, where tokens per step are known.
         remarks: sentences about the acceptance.
+        is_masked: it refines masked blocks.
     """
 
     name: ClassVar[str] = "breakeven"
-    unwritten: ClassVar[tuple[str, ...]] = ("remarks",)
-    points: Sequence[BreakEvenPoint | MarkedCell]
+    unwritten: ClassVar[tuple[str, ...]] = ("remarks", "is_masked")
+    points: Sequence[BreakEvenRow | MarkedCell]
     acceptance: KnownAcceptance | None = None
     batches: Sequence[PayingRow] | None = None
     remarks: Sequence[str]
+    is_masked: bool
 
     @property
-    def own_rows(self) -> Sequence[BreakEvenPoint | MarkedCell]:
+    def own_rows(self) -> Sequence[BreakEvenRow | MarkedCell]:
         """The points."""
         return self.points
 
     def shown(self) -> Iterator[Table | str]:
         """The points, the batches that pay, and why cells cannot be run."""
-        inputs = self.inputs
-        names = [name for name in LISTED if "," in inputs[name]]
-        yield Table(
-            title=f"{_where(inputs)}: when does it pay?",
+        names = [name for name in LISTED if "," in self.inputs[name]]
+        yield self._pace_table(names) if self.is_masked else self._draft_table(names)
+        if self.is_masked:
+            yield "twin: the same model decoded one token a pass with a KV cache"
+        for row in self.batches or ():
+            yield _named(row, names)
+        yield from reason_lines([p for p in self.points if isinstance(p, MarkedCell)], names)
+        if self.acceptance is not None and (remark := self.acceptance.remark):
+            yield remark
+        yield from self.remarks
+
+    def _draft_table(self, names: Sequence[str]) -> Table:
+        return Table(
+            title=f"{_where(self.inputs)}: when does it pay?",
             rows=self.points,
             columns=[
                 *names,
@@ -213,43 +218,10 @@ class BreakEvens(Answer):
             mark="needed_acceptance",
             kind=BreakEvenPoint,
         )
-        for row in self.batches or ():
-            yield _named(row, names)
-        yield from reason_lines([p for p in self.points if isinstance(p, MarkedCell)], names)
-        if self.acceptance is not None and (remark := self.acceptance.remark):
-            yield remark
-        yield from self.remarks
 
-
-@dataclass(frozen=True, kw_only=True)
-class RefiningBreakEvens(Answer):
-    """When masked blocks beat the same model token by token.
-
-    Attributes:
-        points: a row for every context and batch of every cell.
-        acceptance: where tokens per pass come from, where they are known.
-        batches: at which batches it pays, where tokens per pass are known.
-        remarks: sentences about the pace.
-    """
-
-    name: ClassVar[str] = "breakeven"
-    unwritten: ClassVar[tuple[str, ...]] = ("remarks",)
-    points: Sequence[RefiningPoint | MarkedCell]
-    acceptance: KnownAcceptance | None = None
-    batches: Sequence[TwinPayingRow] | None = None
-    remarks: Sequence[str]
-
-    @property
-    def own_rows(self) -> Sequence[RefiningPoint | MarkedCell]:
-        """The points."""
-        return self.points
-
-    def shown(self) -> Iterator[Table | str]:
-        """The points, the batches that pay, and why cells cannot be run."""
-        inputs = self.inputs
-        names = [name for name in LISTED if "," in inputs[name]]
-        yield Table(
-            title=f"{_where(inputs)}: when does it beat one token a pass?",
+    def _pace_table(self, names: Sequence[str]) -> Table:
+        return Table(
+            title=f"{_where(self.inputs)}: when does it beat one token a pass?",
             rows=self.points,
             columns=[
                 *names,
@@ -264,12 +236,8 @@ class RefiningBreakEvens(Answer):
             once=[*names, "context"],
             mark="needed",
             kind=RefiningPoint,
+            heads={"tokens_per_step": "tokens/pass"},
         )
-        yield "twin: the same model decoded one token a pass with a KV cache"
-        for row in self.batches or ():
-            yield _named(row, names)
-        yield from reason_lines([p for p in self.points if isinstance(p, MarkedCell)], names)
-        yield from self.remarks
 
 
 def _where(inputs: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ import html
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from app.answers.breakeven.rows import BreakEvenPoint
+from app.answers.breakeven.rows import BreakEvenRow
 from app.answers.explanations import ExplainedStep, OperationRow, Roofs
 from app.render.charts.charts import NEUTRAL, Figure, digits, framed
 from costmodel.answers.explain import Roof
@@ -113,14 +113,17 @@ def step_bar_figure(explained: ExplainedStep) -> Figure:
     return figure
 
 
+BreakEvenQuantity = Literal["least_acceptance", "least_tokens_per_step", "speedup"]
+
+
 def break_even_figure(
-    points: Sequence[BreakEvenPoint], *, of: Literal["least_acceptance", "speedup"], title: str
+    points: Sequence[BreakEvenRow], *, of: BreakEvenQuantity, title: str
 ) -> Figure:
     """A heat map over batch and context of one quantity of `breakeven`.
 
     Args:
         points: the answer's points of one draft length.
-        of: `least_acceptance` or `speedup`.
+        of: `least_acceptance`, `least_tokens_per_step` or `speedup`.
         title: of the colour bar.
     """
     batches = sorted({p.batch for p in points})
@@ -162,7 +165,8 @@ def break_even_figure(
             "zmax": 1.0 + reach,
         }
     else:
-        heat |= {"colorscale": "Cividis", "reversescale": True, "zmin": 0.0, "zmax": 1.0}
+        heat |= {"colorscale": "Cividis", "reversescale": True}
+        heat |= {"zmin": 0.0, "zmax": 1.0} if of == "least_acceptance" else {"zmin": 1.0}
     bottom = {"type": "category", "title": {"text": "batch (requests)"}, "showgrid": False}
     side = {"type": "category", "title": {"text": "context (tokens)"}, "showgrid": False}
     return framed([heat], bottom, side, height=max(260, 140 + 46 * len(contexts)))

@@ -10,13 +10,18 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from app.answers.breakeven.rows import BreakEvenPoint, BreakEvens
+from app.answers.breakeven.rows import BreakEvenRow, BreakEvens
 from app.answers.cells import LISTED
 from app.answers.explanations import ExplainedStep
 from app.answers.pages import plots_available
 from app.answers.predict.rows import PredictionRow, Predictions
 from app.render.charts.charts import Figure
-from app.render.charts.roofline_chart import break_even_figure, roofline_figure, step_bar_figure
+from app.render.charts.roofline_chart import (
+    BreakEvenQuantity,
+    break_even_figure,
+    roofline_figure,
+    step_bar_figure,
+)
 from app.render.html.page import figure_card, html_page, html_table, write_page
 
 
@@ -84,26 +89,33 @@ def write_break_even(answer: BreakEvens, path: Path) -> None:
         InputError: plotly is missing, or the place cannot be written.
     """
     figures: dict[str, Figure] = {}
-    parts = ['<header><h1>When does drafting pay?</h1></header><section class="grid">']
-    able = [p for p in answer.points if isinstance(p, BreakEvenPoint)]
+    what = "do masked blocks" if answer.is_masked else "does drafting"
+    parts = [f'<header><h1>When {what} pay?</h1></header><section class="grid">']
+    able = [p for p in answer.points if isinstance(p, BreakEvenRow)]
     names = [name for name in LISTED if len({getattr(p, name) for p in able}) > 1]
-    groups: dict[tuple[Any, ...], list[BreakEvenPoint]] = {}
+    groups: dict[tuple[Any, ...], list[BreakEvenRow]] = {}
     for p in able:
         groups.setdefault((p.draft_tokens, *(getattr(p, name) for name in names)), []).append(p)
+    of: BreakEvenQuantity = "least_tokens_per_step" if answer.is_masked else "least_acceptance"
+    meaning = (
+        "Tokens a pass at which the model is as fast as token by token."
+        if answer.is_masked
+        else "Constant rate of one token at which the method equals plain decoding."
+    )
+    title = of.replace("_", " ")
     for (length, *cell), points in groups.items():
         plural = "s" if length != 1 else ""
         draft, key = (
-            ", ".join([f"{length} draft token{plural}", *cell]),
-            "-".join(map(str, (length, *cell))),
+            ", ".join([f"{length} draft token{plural}" if length else "masked blocks", *cell]),
+            "-".join(map(str, (length or "masked", *cell))),
         )
-        least = break_even_figure(points, of="least_acceptance", title="least acceptance")
         parts.append(
             figure_card(
                 figures,
                 f"least-{key}",
-                least,
-                f"Least acceptance, {draft}",
-                "Constant rate of one token at which the method equals plain decoding.",
+                break_even_figure(points, of=of, title=title),
+                f"{title.capitalize()}, {draft}",
+                meaning,
             )
         )
         if any(p.speedup is not None for p in points):

@@ -79,3 +79,14 @@ def test_without_plotly_the_page_is_refused(answer, tmp_path, monkeypatch):
     with pytest.raises(InputError, match="needs plotly"):
         write_explanations(answer, tmp_path / "explain.html")
     assert not list(tmp_path.iterdir())
+
+
+def test_break_evens_of_masked_blocks_are_maps_of_the_pace(tmp_path):
+    values = {"model": "llada-8b", "method": "fast-dllm", "batch": (1, 4), "context": (500,)}
+    answer = ask(BreakevenQuestion, values, silent=True)
+    write_break_even(answer, tmp_path / "breakeven.html")
+    page = (tmp_path / "breakeven.html").read_text(encoding="utf-8")
+    drawn = figures(page)
+    assert set(drawn) == {"least-masked", "speedup-masked"} and "do masked blocks pay" in page
+    (heat,) = drawn["least-masked"]["data"]
+    assert heat["z"] == [[point.least_tokens_per_step for point in answer.points]]

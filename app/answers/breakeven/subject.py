@@ -1,0 +1,147 @@
+"""What does `breakeven` ask about: drafts of a method, or the pace of one that refines masked
+blocks?
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.questions.breakeven import BreakevenQuestion
+from app.questions.field import refuse
+from app.questions.groups import (
+    DraftingOptions,
+    PlacedOptions,
+    RefiningOptions,
+    names_in,
+    values_in,
+)
+from app.questions.resolve.accepted import OTHERWISE, lengths_for, numbers_words, one_source
+from app.questions.resolve.chosen_configuration import configuration_of, with_options
+from app.questions.resolve.configurations import compared, named_shapes, shapes_for, unknown
+from app.questions.resolve.refining import refines
+from costmodel.answers.estimate import Setting
+from costmodel.configuration import DecodingConfiguration
+from costmodel.laws.acceptance import Acceptance
+from costmodel.laws.own_pace import own_pace
+from costmodel.optimizers.drafters.competing import carried, competing
+from costmodel.optimizers.drafters.origin import proposal_share
+from costmodel.optimizers.drafters.sources import Source
+
+_DRAFT_OPTIONS = dict.fromkeys(
+    ("shape", "draft_tokens", "tree", *names_in(DraftingOptions)),
+    "belongs to drafts, and masked blocks have none",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Subject:
+    """A method, and what its steps may be.
+
+    Attributes:
+        base: the method by name, on any device.
+        source: where its acceptance is known from; None where nothing says.
+        drafts: whose break-even is asked about; None: of masked blocks, which draft nothing.
+        inputs: what was asked, as far as it was resolved.
+    """
+
+    base: DecodingConfiguration
+    source: Source | None
+    drafts: Sequence[Acceptance] | None
+    inputs: Mapping[str, Any]
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether the method refines masked blocks."""
+        return self.drafts is None
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """Sentences about the acceptance."""
+        return numbers_words(self.source, self.drafts or ())
+
+    def steps(self, setting: Setting) -> Sequence[Acceptance]:
+        """What a step brings: every draft, or the known pace of masked blocks, else the entry's."""
+        if self.drafts is not None:
+            return self.drafts
+        pace = None if self.source is None else self.source.own_tokens_per_step
+        return [own_pace(setting.drafter.method, pace)]
+
+
+def subject_of(question: BreakevenQuestion, cell: Mapping[str, str]) -> Subject:
+    """What a question asks about.
+
+    Args:
+        question: what is asked.
+        cell: names of the first model, device and engine.
+
+    Raises:
+        InputError: options that contradict each other, or belong to another kind of method.
+    """
+    if refines(question.method, values_in(RefiningOptions, question)):
+        return _masked(question)
+    return _drafting(question, cell)
+
+
+def _drafting(question: BreakevenQuestion, cell: Mapping[str, str]) -> Subject:
+    lengths = question.draft_tokens
+    source = one_source(
+        question,
+        question.trace,
+        method=question.method,
+        model=cell["model"],
+        lengths=lengths or (),
+    )
+    slug = (question.method or OTHERWISE) if source is None else source.method
+    options = {
+        **values_in(PlacedOptions, question),
+        **values_in(DraftingOptions, question),
+        "model": question.model,
+        "fidelity": question.fidelity,
+        "method": slug,
+    }
+    base = configuration_of(None, options)
+    if source is not None:
+        (source,) = competing(with_options(base, cell), [source])
+        base = replace(base, **carried(source))
+    compared_lengths = lengths_for(source, lengths, [3])
+    others = {"--draft-tokens": lengths, "--tree": question.tree}
+    shapes = named_shapes(question.shape, others)
+    if source is None:
+        share = proposal_share(slug, question.match_rate)
+        drafts = unknown(shapes or shapes_for(None, compared_lengths, question.tree), share)
+    else:
+        drafts = compared(source, compared_lengths, question.tree, question.seed, shapes)
+    return Subject(
+        base=base,
+        source=source,
+        drafts=[draft for draft in drafts if draft.draft_tokens],
+        inputs={
+            "method": slug,
+            "drafter": question.drafter or [],
+            "draft_tokens": None if shapes else ",".join(map(str, compared_lengths)),
+        },
+    )
+
+
+def _masked(question: BreakevenQuestion) -> Subject:
+    """The policy that is asked about, and where its tokens per pass are known from."""
+    refuse(question, _DRAFT_OPTIONS)
+    names = (*names_in(PlacedOptions), *names_in(RefiningOptions), "model", "method", "fidelity")
+    stated = {name: value for name in names if (value := getattr(question, name)) is not None}
+    base = configuration_of(None, stated)
+    unknown_pace = (
+        question.trace is None and question.tokens_per_step is None and not question.drafter
+    )
+    source = None
+    if not unknown_pace or base.refine is None or base.refine.rule.by_count:
+        source = one_source(
+            question,
+            question.trace,
+            method=base.method,
+            model=base.deployment.model,
+            refine=base.refine,
+            canvas=base.canvas_tokens,
+        )
+    if source is not None and source.refine is not None:
+        base = replace(base, refine=source.refine, canvas_tokens=source.canvas_tokens)
+    return Subject(base=base, source=source, drafts=None, inputs={"method": base.method})
