@@ -1,10 +1,12 @@
-"""Which configurations compete, and where are they allowed: within memory, within latency limits?
+"""Which configurations compete, which one is picked, and why is none allowed at a batch and
+context?
 
-Leaves out which of those that are allowed is the fastest (`costmodel.optimizers.search`).
+Leaves out what they cost (`costmodel.optimizers.pricing`) and which is the fastest
+(`costmodel.optimizers.search`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -12,10 +14,13 @@ import numpy as np
 from costmodel.answers.estimate import Setting, footprint_of, step_cost
 from costmodel.answers.first_token import unloaded_first_token_s
 from costmodel.answers.fit import fits, require_fit
+from costmodel.answers.steps.step import StepCost
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
-from costmodel.passes.ops import Array, Mask
+from costmodel.method import Stop
+from costmodel.optimizers.pricing import Priced, price
+from costmodel.passes.ops import Number
 from hardware_profiles.errors import InfeasibleError
 from hardware_profiles.units import MILLI
 
@@ -41,6 +46,58 @@ class Contender:
     def method(self) -> str:
         """Slug of the method."""
         return self.configuration.method
+
+    def priced(self, batch: Number, context: Number, *, plain: StepCost | None = None) -> Priced:
+        """Its candidates at points of batch and context.
+
+        Args:
+            batch: requests; broadcasts with `context`.
+            context: cached tokens per request.
+            plain: cost of a plain step at the same points, where it is known already.
+        """
+        return price(self.setting, self.candidates, batch=batch, context=context, plain=plain)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pick:
+    """A candidate that may be run.
+
+    Args:
+        configuration: what to run; `batch` and `context` say where.
+        contender: method and setting that it is one of.
+        acceptance: what it emits per step.
+    """
+
+    configuration: DecodingConfiguration
+    contender: Contender
+    acceptance: Acceptance
+
+    @property
+    def batch(self) -> int:
+        """Requests that it was chosen for."""
+        return self.configuration.batch or 1
+
+    @property
+    def context(self) -> int:
+        """Cached tokens per request that it was chosen for."""
+        return self.configuration.context or 0
+
+    @property
+    def topology(self) -> str:
+        """`off`, `chain`, `tree` (static) or `dynamic_tree`."""
+        return self.configuration.topology
+
+
+def drafting(configuration: DecodingConfiguration, a: Acceptance) -> DecodingConfiguration:
+    """A configuration that drafts, or commits masked blocks, in a candidate's way."""
+    if a.played is not None:
+        return replace(configuration, refine=a.played.policy, tokens_per_step=a.tokens_per_step)
+    return replace(
+        configuration,
+        draft_tokens=a.draft_tokens,
+        shape=a.tree or a.shape,
+        stop=a.stop or Stop(),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,49 +134,6 @@ class NothingAllowedError(InfeasibleError):
         self.unmet = unmet
 
 
-def allowed(
-    setting: Setting,
-    candidate: Acceptance,
-    step_s: Array,
-    b: Array,
-    c: Array,
-    limits: Limits,
-    *,
-    fitting: bool | None = None,
-) -> Mask:
-    """Where a configuration fits and meets the limits, over batches and contexts.
-
-    Args:
-        setting: target, device, drafter and engine.
-        candidate: the configuration.
-        step_s: seconds of its steps at the same points.
-        b: batches.
-        c: contexts.
-        limits: of means, the first token being that of a prompt of the context's length.
-        fitting: it is known to fit everywhere; None: not known.
-    """
-    mask = (
-        fits(setting, candidate, batch=b, context=c)
-        if fitting is None
-        else np.full(step_s.shape, fitting)
-    )
-    if candidate.holds_at is not None:
-        mask = mask & (b == candidate.holds_at[0]) & (c == candidate.holds_at[1])
-    if not limits.limited:
-        return np.asarray(mask)
-    first: Array = np.zeros(step_s.shape)
-    if limits.ttft_s is not None:
-        first = unloaded_first_token_s(
-            setting,
-            prompt_tokens=np.maximum(c, 1.0),
-            batch=b,
-            step_s=step_s,
-            drafts=candidate.draft_tokens > 0,
-        )
-    mask = mask & limits.met(ttft_s=first, tpot_s=step_s / candidate.tokens_per_step)
-    return np.asarray(mask)
-
-
 def meets(
     setting: Setting, acceptance: Acceptance, limits: Limits, *, batch: int, context: int
 ) -> bool:
@@ -132,9 +146,8 @@ def meets(
         batch: requests.
         context: cached tokens per request.
     """
-    b, c = np.asarray(batch, dtype=np.float64), np.asarray(context, dtype=np.float64)
-    step_s = np.asarray(step_cost(setting, acceptance, batch=b, context=c).total_s)
-    return bool(np.all(allowed(setting, acceptance, step_s, b, c, limits)))
+    at = price(setting, [acceptance], batch=batch, context=context)
+    return bool(np.all(at.allowed(limits)))
 
 
 def unmet_at(

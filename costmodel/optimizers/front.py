@@ -1,7 +1,7 @@
 """Which of many points does nothing else beat in two quantities at once?
 
-Designs trade tokens per second of one user against those of one device, policies of masked blocks
-speed against agreement. Leaves out what the points are.
+Designs and layouts trade tokens per second of one user against those of one device, policies of
+masked blocks speed against agreement. Leaves out what the points are.
 """
 
 from collections.abc import Sequence

@@ -8,19 +8,17 @@ batch of a grid. Leaves out pipeline stages, context groups and prompts (`rooftr
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 
-from costmodel.answers.chains import step_seconds
 from costmodel.answers.estimate import Setting
-from costmodel.answers.fit import fits
 from costmodel.answers.settings import build_setting
 from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
-from costmodel.passes.ops import Array
+from costmodel.optimizers.front import Front
+from costmodel.optimizers.pricing import Priced, price
 from hardware_profiles.errors import InputError
 
 TENSOR = (1, 2, 4, 8)
@@ -134,10 +132,9 @@ def layout_points(
     whole = tuple(batch for batch in batches if batch >= layout.data)
     if not whole:
         return []
-    seconds = _step_s(question, tuple(map(_shape, chains)), context, whole)
-    rates = np.array(whole) * np.array([[a.tokens_per_step] for a in chains]) / seconds
-    fit = np.stack([_fits(question, a.draft_tokens, context, whole) for a in chains])
-    rates = np.where(fit, rates, -np.inf)
+    at = _priced(question, tuple(map(_shape, chains)), context, whole)
+    rates = np.array(whole) * np.array([[a.tokens_per_step] for a in chains]) / at.step_s
+    rates = np.where(at.fits, rates, -np.inf)
     points = []
     for place, batch in enumerate(whole):
         for first, among in ((0, rates[:1, place]), (1, rates[1:, place])):
@@ -202,15 +199,14 @@ def front_of(points: Iterable[LayoutPoint]) -> list[LayoutPoint]:
         >>> [each.batch for each in front_of(at)]
         [1, 8, 64]
     """
-    ordered = sorted(
-        points, key=lambda point: (-point.user_tokens_per_s, -point.device_tokens_per_s)
+    at = list(points)
+    front: Front[LayoutPoint] = Front()
+    front.add(
+        np.array([point.user_tokens_per_s for point in at], dtype=np.float64),
+        np.array([point.device_tokens_per_s for point in at], dtype=np.float64),
+        at,
     )
-    highest = [-np.inf, *accumulate((point.device_tokens_per_s for point in ordered), max)]
-    return [
-        point
-        for point, before in zip(ordered, highest, strict=False)
-        if point.device_tokens_per_s > before
-    ]
+    return front.names[::-1]
 
 
 def most_per_device(points: Iterable[LayoutPoint], user_tokens_per_s: float) -> LayoutPoint | None:
@@ -235,38 +231,17 @@ def _setting(configuration: DecodingConfiguration) -> Setting:
 
 
 @lru_cache(maxsize=2048)
-def _step_s(
+def _priced(
     configuration: DecodingConfiguration,
     shapes: tuple[Shape, ...],
     context: int,
     batches: tuple[int, ...],
-) -> Array:
-    """Seconds of a step of every chain at every batch."""
+) -> Priced:
+    """Every chain at every batch, whatever is accepted of it."""
     chains = [
         Acceptance(
             draft_tokens=tokens, tokens_per_step=1.0, proposed_tokens=proposed, proposal_ratio=ratio
         )
         for tokens, proposed, ratio in shapes
     ]
-    return step_seconds(
-        _setting(configuration),
-        chains,
-        batch=np.array(batches, dtype=np.float64),
-        context=float(context),
-    )
-
-
-@lru_cache(maxsize=2048)
-def _fits(
-    configuration: DecodingConfiguration, draft_tokens: int, context: int, batches: tuple[int, ...]
-) -> Array:
-    a = Acceptance(
-        draft_tokens=draft_tokens, tokens_per_step=1.0, proposed_tokens=float(draft_tokens)
-    )
-    fitting = fits(
-        _setting(configuration),
-        a,
-        batch=np.array(batches, dtype=np.float64),
-        context=float(context),
-    )
-    return np.broadcast_to(fitting, len(batches))
+    return price(_setting(configuration), chains, batch=np.array(batches), context=context)

@@ -10,41 +10,29 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from costmodel.answers.estimate import estimate
-from costmodel.laws.acceptance import Acceptance
-from costmodel.optimizers.allowed import Contender
+from costmodel.optimizers.allowed import Contender, Pick, drafting
 from costmodel.optimizers.front import Front
 from costmodel.optimizers.search import Optimum
 from traces.kinds.refine_policy import RefinePolicy
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PolicyPoint:
-    """One policy at one batch and context.
+class PolicyPoint(Pick):
+    """One policy at one batch and context before the canvas.
 
     Args:
-        contender: that it is a candidate of.
         place: among the candidates.
-        batch: requests.
-        context: cached tokens per request before the canvas.
         tokens_per_s: of the whole batch; -inf where it does not fit the memory.
         plain_tokens_per_s: of the same model decoded one token a pass with a KV cache.
         meets: it may be chosen: it fits, and agrees as much as a floor.
         on_front: nothing there is as fast and agrees more.
     """
 
-    contender: Contender
     place: int
-    batch: int
-    context: int
     tokens_per_s: float
     plain_tokens_per_s: float
     meets: bool
     on_front: bool = False
-
-    @property
-    def acceptance(self) -> Acceptance:
-        """What it commits."""
-        return self.contender.candidates[self.place]
 
     @property
     def policy(self) -> RefinePolicy:
@@ -86,10 +74,12 @@ def policy_points(
     plain = estimate(first.setting, first.candidates[0], batch=batch, context=context)
     points = [
         PolicyPoint(
+            configuration=replace(
+                drafting(contender.configuration, candidate), batch=batch, context=context
+            ),
             contender=contender,
+            acceptance=candidate,
             place=place,
-            batch=batch,
-            context=context,
             tokens_per_s=float(table[place][at]),
             plain_tokens_per_s=float(plain.tokens_per_s),
             meets=bool(np.isfinite(table[place][at]))

@@ -8,6 +8,7 @@ the device asked about, and searches. Leaves out printing and export (`app`).
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import numpy as np
 
@@ -36,6 +37,29 @@ DEFAULT_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 DEFAULT_CONTEXTS = (1024,)
 
 Progress = Callable[[str], None]
+
+
+class DraftAxes(TypedDict, total=False):
+    """What may be drafted, or committed of masked blocks; what is left out is open.
+
+    Args:
+        draft_tokens: chain lengths to compare, or sizes of trees that carry prompt tokens; None
+            takes 1 to 8, and up to 16 for n-gram drafters, and of numbers that hold up to some
+            length no longer ones; trees up to 256.
+        tree_sizes: draft tokens of the static trees to build where a trace holds ranks, and of
+            dynamic ones where it holds expansions; empty for none.
+        stop: a rule by which drafts may end early; compared beside those that it does not end.
+        shapes: what is compared instead of all that, beside plain decoding.
+        policies: of masked blocks, to compare on recorded prompts; None: the usual ones.
+        match_rate: share of steps with a proposal, for n-gram traces that did not record it.
+    """
+
+    draft_tokens: Sequence[int] | None
+    tree_sizes: Sequence[int]
+    stop: Stop | None
+    shapes: Sequence[DraftShape] | None
+    policies: Sequence[RefinePolicy] | None
+    match_rate: float | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,17 +135,12 @@ def recommend(
     *,
     batches: Sequence[int] = DEFAULT_BATCHES,
     contexts: Sequence[int] = DEFAULT_CONTEXTS,
-    draft_tokens: Sequence[int] | None = None,
-    tree_sizes: Sequence[int] = TREE_SIZES,
-    stop: Stop | None = None,
-    shapes: Sequence[DraftShape] | None = None,
-    policies: Sequence[RefinePolicy] | None = None,
     limits: Limits | None = None,
     floor: float | None = None,
-    match_rate: float | None = None,
     drop_unfit: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
+    **axes: Unpack[DraftAxes],
 ) -> Recommendation:
     """Search draft lengths, trees and batches over one or more drafters.
 
@@ -141,21 +160,13 @@ def recommend(
         drafters: one contender each: a source, or the path of a trace.
         batches: batch sizes, increasing, >= 1.
         contexts: cached tokens per request, >= 0.
-        draft_tokens: chain lengths to compare, or sizes of trees that carry prompt tokens; None
-            takes 1 to 8, and up to 16 for n-gram drafters, and of numbers that hold up to some
-            length no longer ones; trees up to 256.
-        tree_sizes: draft tokens of the static trees to build where a trace holds ranks, and of
-            dynamic ones where it holds expansions; empty for none.
-        stop: a rule by which drafts may end early; compared beside those that it does not end.
-        shapes: what is compared instead of all that, beside plain decoding.
-        policies: of masked blocks, to compare on recorded prompts; None: the usual ones.
         limits: latency limits.
         floor: least agreement of such a policy that is chosen, 0 to 1; None: any is, and plain
             decoding too.
-        match_rate: share of steps with a proposal, for n-gram traces that did not record it.
         drop_unfit: leave out batches that do not fit memory instead of raising.
         seed: of the split, the bootstrap and the error draws.
         progress: called with a line of text as work goes on.
+        axes: what may be drafted.
 
     Raises:
         InputError: bad values, a method that a trace contradicts, or no model to ask about.
@@ -163,17 +174,7 @@ def recommend(
     """
     _check_grid(batches, contexts)
     compared = compare(
-        question,
-        drafters,
-        draft_tokens=draft_tokens,
-        tree_sizes=tree_sizes,
-        stop=stop,
-        shapes=shapes,
-        policies=policies,
-        grid=(batches, contexts),
-        match_rate=match_rate,
-        seed=seed,
-        progress=progress,
+        question, drafters, grid=(batches, contexts), seed=seed, progress=progress, **axes
     )
     if progress:
         progress("searching")
@@ -192,15 +193,10 @@ def compare(
     question: DecodingConfiguration,
     drafters: Sequence[Source | Path],
     *,
-    draft_tokens: Sequence[int] | None = None,
-    tree_sizes: Sequence[int] = TREE_SIZES,
-    stop: Stop | None = None,
-    shapes: Sequence[DraftShape] | None = None,
-    policies: Sequence[RefinePolicy] | None = None,
     grid: tuple[Sequence[int], Sequence[int]] = ((), ()),
-    match_rate: float | None = None,
     seed: int = 0,
     progress: Progress | None = None,
+    **axes: Unpack[DraftAxes],
 ) -> ComparedDrafters:
     """Replay every drafter and cost it where it is asked about; what is best of it,
     `recommend_among` says.
@@ -208,23 +204,19 @@ def compare(
     Args:
         question: as for `recommend`.
         drafters: as for `recommend`.
-        draft_tokens: as for `recommend`.
-        tree_sizes: as for `recommend`.
-        stop: as for `recommend`.
-        shapes: as for `recommend`.
-        policies: as for `recommend`.
         grid: batches and contexts whose costs a stop rule may weigh.
-        match_rate: as for `recommend`.
         seed: as for `recommend`.
         progress: as for `recommend`.
+        axes: as for `recommend`.
 
     Raises:
         InputError: bad values, a method that a trace contradicts, no model to ask about, or no
             policy that recorded prompts can answer for.
     """
-    resolved, sources = _on_one_model(question, drafters, match_rate)
+    resolved, sources = _on_one_model(question, drafters, axes.get("match_rate"))
     contenders: list[Contender] = []
-    policies, unplayed = _recorded_policies(sources, policies)
+    policies, unplayed = _recorded_policies(sources, axes.get("policies"))
+    stated = axes.get("shapes")
     for index, source in enumerate(sources):
         generator = np.random.default_rng(
             seed
@@ -245,9 +237,14 @@ def compare(
         setting = build_setting(configuration)
         configuration = replace(configuration, exit_layers=setting.drafter.exit_layers)
         compared = (
-            [OFF, *(shape for shape in shapes if shape.drafts)]
-            if shapes
-            else usual_shapes(source, draft_tokens=draft_tokens, tree_sizes=tree_sizes, stop=stop)
+            [OFF, *(shape for shape in stated if shape.drafts)]
+            if stated
+            else usual_shapes(
+                source,
+                draft_tokens=axes.get("draft_tokens"),
+                tree_sizes=axes.get("tree_sizes", TREE_SIZES),
+                stop=axes.get("stop"),
+            )
         )
         candidates = shape_acceptances(
             source,

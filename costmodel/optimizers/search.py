@@ -12,15 +12,19 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.answers.chains import step_seconds
 from costmodel.answers.estimate import Estimate, Intervals, estimate, intervals
 from costmodel.answers.fit import fits
-from costmodel.answers.steps.step import StepCost
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
-from costmodel.method import Stop
-from costmodel.optimizers.allowed import Contender, NothingAllowedError, Unmet, allowed, unmet_at
+from costmodel.optimizers.allowed import (
+    Contender,
+    NothingAllowedError,
+    Pick,
+    Unmet,
+    drafting,
+    unmet_at,
+)
 from costmodel.optimizers.chain_gains import chains_of, gain_doubt
 from costmodel.optimizers.schedule import Schedule, batch_schedule
 from costmodel.passes.ops import Array
@@ -29,40 +33,16 @@ _EVERY = 256  # batches up to which a schedule looks at each one
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Choice:
+class Choice(Pick):
     """The best configuration of one method at one batch and context, and what it is expected to do.
 
     Args:
-        configuration: what to run; `batch` and `context` say where.
-        contender: method and setting that it is one of.
         result: its estimate.
         intervals: of the estimate.
     """
 
-    configuration: DecodingConfiguration
-    contender: Contender
     result: Estimate
     intervals: Intervals
-
-    @property
-    def batch(self) -> int:
-        """Requests that it was chosen for."""
-        return self.configuration.batch or 1
-
-    @property
-    def context(self) -> int:
-        """Cached tokens per request that it was chosen for."""
-        return self.configuration.context or 0
-
-    @property
-    def acceptance(self) -> Acceptance:
-        """What it emits per step."""
-        return self.result.acceptance
-
-    @property
-    def topology(self) -> str:
-        """`off`, `chain`, `tree` (static) or `dynamic_tree`."""
-        return self.configuration.topology
 
     @property
     def tokens_per_s(self) -> float:
@@ -221,7 +201,7 @@ def search(
         np.array(fitting, dtype=np.float64)[:, None],
         np.array(contexts, dtype=np.float64)[None, :],
     )
-    speeds = [rates_at(contender, b, c, bounds) for contender in contenders]
+    speeds = [contender.priced(b, c).rates(bounds) for contender in contenders]
     tables = [
         _agreeing(contender, table, floor)
         for contender, table in zip(contenders, speeds, strict=True)
@@ -358,35 +338,6 @@ def _by_topology(
     return list(fastest.values())
 
 
-def rates_at(
-    contender: Contender, b: Array, c: Array, limits: Limits, *, plain: StepCost | None = None
-) -> Array:
-    """Tokens per second of every candidate over batches and contexts; -inf where one is not
-    allowed.
-
-    Args:
-        contender: with its candidates.
-        b: batches; broadcasts with `c`.
-        c: contexts.
-        limits: latency limits.
-        plain: cost of a plain step at the same points, where it is known already.
-
-    Returns:
-        Shape [candidates, *points].
-    """
-    setting = contender.setting
-    seconds = step_seconds(setting, contender.candidates, batch=b, context=c, plain=plain)
-    rates = np.empty_like(seconds)
-    longest = max(contender.candidates, key=lambda candidate: candidate.draft_tokens)
-    roomy = bool(
-        np.all(fits(setting, longest, batch=b, context=c))
-    )  # then every shorter draft fits, too
-    for place, (candidate, step_s) in enumerate(zip(contender.candidates, seconds, strict=True)):
-        meets = allowed(setting, candidate, step_s, b, c, limits, fitting=True if roomy else None)
-        rates[place] = np.where(meets, b * candidate.tokens_per_step / step_s, -np.inf)
-    return rates
-
-
 def _agreeing(contender: Contender, rates: Array, floor: float | None) -> Array:
     """Rates without those of candidates that agree less than a floor, or of which nothing is
     known.
@@ -417,18 +368,12 @@ def choice_of(contender: Contender, index: int, batch: int, context: int, seed: 
     point = estimate(contender.setting, candidate, batch=batch, context=context)
     spread = intervals(contender.setting, point, batch=batch, generator=np.random.default_rng(seed))
     chosen = replace(drafting(contender.configuration, candidate), batch=batch, context=context)
-    return Choice(configuration=chosen, contender=contender, result=point, intervals=spread)
-
-
-def drafting(configuration: DecodingConfiguration, a: Acceptance) -> DecodingConfiguration:
-    """A configuration that drafts, or commits masked blocks, in a candidate's way."""
-    if a.played is not None:
-        return replace(configuration, refine=a.played.policy, tokens_per_step=a.tokens_per_step)
-    return replace(
-        configuration,
-        draft_tokens=a.draft_tokens,
-        shape=a.tree or a.shape,
-        stop=a.stop or Stop(),
+    return Choice(
+        configuration=chosen,
+        contender=contender,
+        acceptance=candidate,
+        result=point,
+        intervals=spread,
     )
 
 
@@ -454,12 +399,12 @@ def _schedule(
         return None
     chains = [contender.candidates[i] for i in places]
     grid = scheduled_batches(int(np.array(batches)[is_allowed].max()))
-    rates = rates_at(
-        replace(contender, candidates=chains),
-        grid.astype(np.float64),
-        np.array(float(context)),
-        limits,
-    ).T
+    rates = (
+        replace(contender, candidates=chains)
+        .priced(grid.astype(np.float64), context)
+        .rates(limits)
+        .T
+    )
     runs = np.isfinite(rates).any(axis=1)
     rates = np.where(np.isfinite(rates), rates, np.nan)[runs]
     lengths = [chain.draft_tokens for chain in chains]

@@ -46,7 +46,7 @@ def searched_plans(
     joint = _joint_question(question, devices, drafts, load, limits)
     optimum = joint_search(joint)
     plans = [_plan(joint, design) for design in optimum.ranked]
-    settings = [design.node.setting for design in optimum.ranked]
+    settings = [design.contender.setting for design in optimum.ranked]
     return [*plans, *marked_placements(joint, optimum.unplaced)], settings
 
 
@@ -101,8 +101,8 @@ def _joint_question(
 
 def _plan(question: JointQuestion, design: Design) -> Plan:
     """The plan of a design, or its mark where it misses the limits or needs too many devices."""
-    placement, where = design.node.placement, design.configuration.deployment
-    formats, scheduler = design.node.setting.deployment.precision, design.scheduler
+    placement, where = design.contender.placement, design.configuration.deployment
+    formats, scheduler = design.contender.setting.deployment.precision, design.scheduler
     names: dict[str, Any] = {
         "model": where.model,
         "device": where.device,
@@ -117,7 +117,7 @@ def _plan(question: JointQuestion, design: Design) -> Plan:
     }
     try:
         planned = plan(
-            budgeted(design.node.setting, scheduler.token_budget),
+            budgeted(design.contender.setting, scheduler.token_budget),
             [design.acceptance],
             question.load,
             question.slo,

@@ -29,7 +29,7 @@ from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers import neighbours, search
-from costmodel.optimizers.allowed import Unmet, meets
+from costmodel.optimizers.allowed import Pick, Unmet, meets
 from costmodel.optimizers.context_schedules import context_schedules
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.margins import recorded, tied
@@ -95,22 +95,21 @@ def compared(a: Acceptance, drafter: str | None) -> dict[str, Any]:
     }
 
 
-def candidate(a: Acceptance, chosen: DecodingConfiguration, drafter: str | None) -> dict[str, Any]:
+def candidate(pick: Pick, drafter: str | None) -> dict[str, Any]:
     """What a row says of anything that may be run.
 
     Args:
-        a: what is drafted.
-        chosen: what to run.
+        pick: what to run.
         drafter: by its name; None: nothing.
     """
-    where = chosen.deployment
-    return compared(a, drafter) | {
+    where = pick.configuration.deployment
+    return compared(pick.acceptance, drafter) | {
         "model": where.model,
         "device": where.device,
         "engine": where.engine,
-        "method": chosen.method,
-        "batch": chosen.batch,
-        "context": chosen.context,
+        "method": pick.configuration.method,
+        "batch": pick.batch,
+        "context": pick.context,
     }
 
 
@@ -118,7 +117,7 @@ def choice(picked: search.Choice, answer: Recommendation) -> ChoiceRow:
     """One ranked configuration."""
     a, result, setting = picked.acceptance, picked.result, picked.contender.setting
     beyond = context_remark(setting.target, picked.context)
-    named = candidate(a, picked.configuration, answer.names[picked.contender.source])
+    named = candidate(picked, answer.names[picked.contender.source])
     return ChoiceRow(
         **named | drafting(a),
         tree=a.tree.to_json() if a.tree is not None else None,

@@ -259,9 +259,8 @@ def _row(at: PolicyPoint, answer: Recommendation) -> PolicyRow:
     """A policy without intervals of the cost model."""
     a, policy, played = at.acceptance, at.policy, at.acceptance.played
     assert played is not None
-    run = replace(at.contender.configuration, batch=at.batch, context=at.context)
     return PolicyRow(
-        **candidate(a, run, answer.names[at.contender.source]),
+        **candidate(at, answer.names[at.contender.source]),
         tree=None,
         tree_source=None,
         tokens_per_step_interval=played.replay.tokens_per_step_interval,

@@ -38,7 +38,6 @@ from costmodel.optimizers.candidates.usual_shapes import usual_shapes
 from costmodel.optimizers.drafters.named_drafters import drafter_source
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.recommend import drafter_question
-from costmodel.optimizers.search import rates_at
 from costmodel.passes.ops import Array
 from hardware_profiles.errors import InfeasibleError, InputError, RooftreeError
 
@@ -133,7 +132,7 @@ def _answered(prepared: _Prepared, cells: Sequence[SweepCell], seed: int) -> lis
     b = np.array([cell.batch for cell in cells], dtype=float)
     c = np.array([cell.context for cell in cells], dtype=float)
     plain = step_cost(prepared.setting, contender.candidates[0], batch=b, context=c)
-    rates = rates_at(contender, b, c, Limits(), plain=plain)
+    rates = contender.priced(b, c, plain=plain).rates(Limits())
     best = np.argmax(rates, axis=0)
     fits = np.isfinite(np.max(rates, axis=0)) & np.array(
         [_beyond(prepared, context) is None for context in c]

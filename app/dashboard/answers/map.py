@@ -36,7 +36,8 @@ from costmodel.answers.steps.step import StepCost
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance, geometric
-from costmodel.optimizers.allowed import Contender, allowed
+from costmodel.optimizers.allowed import Contender
+from costmodel.optimizers.pricing import within
 from costmodel.passes.ops import Array, Mask
 from hardware_profiles.units import GIB, MILLI
 
@@ -163,9 +164,7 @@ def _holds(setting: Setting, a: Acceptance, step: StepCost, fit: Mask, limits: L
     if not limits.limited:
         return fit
     b, c = _grid()
-    return fit & allowed(
-        setting, a, np.broadcast_to(step.total_s, fit.shape), b, c, limits, fitting=True
-    )
+    return fit & within(setting, a, np.broadcast_to(step.total_s, fit.shape), b, c, limits)
 
 
 def _instead(state: State, unmet: Sequence[MarkedCell]) -> DeferredAnswer:

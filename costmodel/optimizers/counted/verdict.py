@@ -20,7 +20,6 @@ from costmodel.laws.claims import rate_claim
 from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.counted.lengths import KnownLength
 from costmodel.optimizers.drafters.sources import Source
-from costmodel.optimizers.search import rates_at
 from costmodel.passes.ops import Array
 
 Answer = Literal["keep", "change", "unsure"]
@@ -125,7 +124,7 @@ def speeds(
         candidates = [
             replace(a, tokens_per_step=mean) for a, mean in zip(chains, tokens, strict=True)
         ]
-        return rates_at(replace(contender, candidates=candidates), b, c, limits)
+        return replace(contender, candidates=candidates).priced(b, c).rates(limits)
 
     return Speeds(
         point=at([length.tokens_per_step for length in lengths]),

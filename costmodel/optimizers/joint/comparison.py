@@ -8,12 +8,11 @@ residual shows, and of acceptance that was stated or published.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zlib import crc32
 
 import numpy as np
 
-from costmodel.answers.chains import step_seconds
 from costmodel.answers.energy import power_model
 from costmodel.answers.estimate import estimate
 from costmodel.answers.loads import Loaded
@@ -118,7 +117,7 @@ class _SharedErrors:
 
 def _drawn(question: JointQuestion, design: Design, place: int, errors: _SharedErrors) -> Array:
     """The objective of a design in every draw."""
-    node, a, load = design.node, design.acceptance, question.load
+    node, a, load = design.contender, design.acceptance, question.load
     device, setting = node.setting.device, node.setting
     at = estimate(setting, a, batch=float(design.batch), context=load.decode_context)
     steps = draw_steps(
@@ -133,7 +132,7 @@ def _drawn(question: JointQuestion, design: Design, place: int, errors: _SharedE
     drawn_s = steps.step_s if a.draft_tokens else steps.plain_s
     slower = drawn_s[:, :1] / float(at.step_s)
     capped = node.up_to(float(design.batch))
-    step_s = step_seconds(setting, [a], batch=capped.batch, context=load.decode_context)
+    step_s = replace(capped, candidates=[a]).under(load).step_s
     budget = np.array([[float(design.scheduler.token_budget)]])
     curve, busy = law(
         question,
@@ -170,5 +169,5 @@ def _tokens(design: Design, errors: _SharedErrors) -> Array:
     a = design.acceptance
     if not a.samples.size:
         return np.full((errors.draws, 1), a.tokens_per_step)
-    share = errors.generator("drafter", str(design.node.source)).random(errors.draws)
+    share = errors.generator("drafter", str(design.contender.source)).random(errors.draws)
     return np.asarray(a.samples[(share * len(a.samples)).astype(int)]).reshape(-1, 1)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.answers.chains import step_seconds
 from costmodel.answers.energy import idle_w, prefill_draw, step_watts
 from costmodel.answers.estimate import Setting, step_cost
 from costmodel.answers.fit import Room, rooms
@@ -23,12 +22,13 @@ from costmodel.answers.replicas import (
     replica_speeds,
     step_rows,
 )
-from costmodel.answers.workload import Limits
+from costmodel.answers.workload import Limits, Load
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.joint.floors import Floor
 from costmodel.optimizers.joint.objective import PER_COST, objective_value
 from costmodel.optimizers.joint.space import JointQuestion, Placement
+from costmodel.optimizers.pricing import Priced
 from costmodel.passes.ops import Array, Mask, Number
 
 
@@ -60,6 +60,10 @@ class Node(Contender):
         count = int((self.batch <= batch).sum())
         floor = None if self.floor is None else self.floor.first(count)
         return replace(self, batch=self.batch[:count], is_cap=self.is_cap[:count], floor=floor)
+
+    def under(self, load: Load) -> Priced:
+        """Its shapes with every batch, arrays of shape [shapes, caps]."""
+        return self.priced(self.batch, load.decode_context)
 
     def with_budget(self, token_budget: int) -> Setting:
         """The setting whose engine sets buffers up for iterations of so many tokens."""
@@ -124,23 +128,16 @@ def budgeted(setting: Setting, token_budget: int) -> Setting:
     )
 
 
-def node_steps(question: JointQuestion, node: Node) -> Array:
-    """Seconds of a step of every shape with every batch, shape [shapes, caps]."""
-    return step_seconds(
-        node.setting, node.candidates, batch=node.batch, context=question.load.decode_context
-    )
-
-
-def evaluate(question: JointQuestion, node: Node, steps: Array | None = None) -> Evaluation:
-    """All designs of a node.
+def evaluate(question: JointQuestion, node: Node, priced: Priced | None = None) -> Evaluation:
+    """All designs of a node: what the load makes of its priced shapes.
 
     Args:
         question: the search space, load and limits.
         node: a drafter on a placement.
-        steps: its `node_steps`, where they are known already.
+        priced: its shapes, where they are priced already.
     """
+    steps = (priced or node.under(question.load)).step_s
     budgets = np.array(question.token_budgets, dtype=np.float64)[None, :, None]
-    steps = node_steps(question, node) if steps is None else steps
     curve, busy = law(question, node, steps[:, None, :], budgets)
     copies = node.placement.layout.data
     rows = np.array([step_rows(a) for a in node.candidates])[:, None, None]

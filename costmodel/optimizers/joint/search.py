@@ -15,24 +15,21 @@ from costmodel.answers.estimate import Setting
 from costmodel.answers.fit import require_room, room
 from costmodel.answers.positions import require_positions
 from costmodel.answers.settings import build_setting
-from costmodel.configuration import DecodingConfiguration
-from costmodel.laws.acceptance import Acceptance
-from costmodel.optimizers.allowed import Contender
+from costmodel.optimizers.allowed import Contender, Pick, drafting
 from costmodel.optimizers.front import Front
 from costmodel.optimizers.joint.evaluation import (
     Evaluation,
     Node,
     budgeted,
     evaluate,
-    node_steps,
     replicas_of,
     served_value,
 )
 from costmodel.optimizers.joint.floors import floor_of
 from costmodel.optimizers.joint.objective import refusal
 from costmodel.optimizers.joint.space import BATCH_CAPS, PLAIN, JointQuestion, Placement, batches_of
-from costmodel.optimizers.search import drafting
-from costmodel.passes.ops import Array, Mask
+from costmodel.optimizers.pricing import Priced
+from costmodel.passes.ops import Array, Mask, Number
 from costmodel.scheduler import Scheduler
 from hardware_profiles.errors import InfeasibleError, InputError, UnknownNameError
 
@@ -43,13 +40,12 @@ DesignName = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Design:
-    """One design with its predicted performance.
+class Design(Pick):
+    """One design with its predicted performance; its configuration's batch is what a replica has in
+    flight at most.
 
     Args:
-        node: a drafter on a placement.
-        acceptance: what is drafted.
-        configuration: the same by name, its limits included.
+        contender: a drafter on a placement.
         scheduler: that every copy of the model runs: the engine's, with the design's limits.
         replicas: that are run.
         requests_per_s: that all replicas finish at most.
@@ -61,9 +57,7 @@ class Design:
         carries: whether it carries the stated rate; True where none is stated.
     """
 
-    node: Node
-    acceptance: Acceptance
-    configuration: DecodingConfiguration
+    contender: Node
     scheduler: Scheduler
     replicas: int
     requests_per_s: float
@@ -74,14 +68,9 @@ class Design:
     carries: bool
 
     @property
-    def batch(self) -> int:
-        """Requests in flight of one replica at most."""
-        return self.scheduler.max_requests * self.node.placement.layout.data
-
-    @property
     def devices(self) -> int:
         """Of all replicas."""
-        return self.replicas * self.node.placement.layout.devices
+        return self.replicas * self.contender.placement.layout.devices
 
     def tokens_per_s_per_device(self, output_tokens: float) -> float:
         """Output tokens per second of one busy device."""
@@ -174,12 +163,12 @@ def joint_search(
         value, x, y = bounds[at]
         if prune and len(best) >= ranked and value < best[ranked - 1][0] and front.covers(x, y):
             continue
-        steps = node_steps(question, nodes[at])
+        priced = nodes[at].under(question.load)
         if prune and len(best) >= ranked:
-            value, x, y = _bound_of_steps(question, nodes[at], steps)
+            value, x, y = _bound(question, nodes[at], priced)
             if value < best[ranked - 1][0] and front.covers(x, y):
                 continue
-        seen[at] = evaluation = evaluate(question, nodes[at], steps)
+        seen[at] = evaluation = evaluate(question, nodes[at], priced)
         best = sorted(
             [*best, (float(np.max(evaluation.value)), at)], key=lambda pair: (-pair[0], pair[1])
         )
@@ -278,54 +267,35 @@ def _batches(question: JointQuestion, placement: Placement, plain: Setting) -> t
     return every, np.isin(every, batch)
 
 
-def _bound(question: JointQuestion, node: Node) -> tuple[float, Array, Array]:
+def _bound(
+    question: JointQuestion, node: Node, priced: Priced | None = None
+) -> tuple[float, Array, Array]:
     """What no design of a node exceeds: the objective, and by batch what a user and what a device
     gets.
+
+    Prompts take no less than nothing, nor than their floor; steps, until they are priced, no less
+    than theirs.
     """
-    if node.floor is None:
+    load, tokens = question.load, np.array([[a.tokens_per_step] for a in node.candidates])
+    if priced is None and node.floor is None:
         everything = np.full(node.batch.shape, np.inf)
         return np.inf, everything, everything
-    load = question.load
-    steps = load.output_tokens / max(a.tokens_per_step for a in node.candidates)
-    stay, decode = node.floor.stay_s(steps), node.floor.decode_s(steps)
+    steps = load.output_tokens / (tokens if priced is not None else tokens.max())
+    stay = decode = np.zeros(()) if priced is None else steps * priced.step_s
+    watts: Number = idle_w(node.setting.device)
+    if node.floor is not None:
+        stay = np.maximum(stay, node.floor.stay_s(steps))
+        decode = np.maximum(decode, node.floor.decode_s(steps))
+        watts = node.floor.joules(node.setting.device, steps, stay) / stay
     rate, user = node.batch / stay, load.output_tokens / decode
-    watts = node.floor.joules(node.setting.device, steps, stay) / stay
     value = served_value(question, node, rate, replicas_of(question, node, rate), watts)
-    meets = question.slo.met(ttft_s=np.zeros(()), tpot_s=_fastest(question, 1.0 / user))
+    tpot_s = 1.0 / user
+    if question.rate_stated:  # a batch that is not filled is as fast as any smaller one
+        tpot_s = np.minimum.accumulate(tpot_s, axis=-1)
+    meets = question.slo.met(ttft_s=np.zeros(()), tpot_s=tpot_s)
     best = float(np.max(np.where(meets, value, -np.inf)))
-    return best * (1.0 + 1e-9), user, rate * load.output_tokens / node.placement.layout.devices
-
-
-def _fastest(question: JointQuestion, tpot_s: Array) -> Array:
-    """The least time per token of every batch cap: under a stated rate, that of any smaller
-    batch.
-    """
-    return np.minimum.accumulate(tpot_s, axis=-1) if question.rate_stated else tpot_s
-
-
-def _bound_of_steps(
-    question: JointQuestion, node: Node, steps: Array
-) -> tuple[float, Array, Array]:
-    """The same once the steps of its shapes are known: prompts take no less than nothing, nor than
-    their floor.
-    """
-    load = question.load
-    count = np.array([load.output_tokens / a.tokens_per_step for a in node.candidates])[:, None]
-    stay = decode = count * steps
-    if node.floor is not None:
-        stay, decode = (
-            np.maximum(stay, node.floor.stay_s(count)),
-            np.maximum(decode, node.floor.decode_s(count)),
-        )
-    rate, user = node.batch / stay, load.output_tokens / decode
-    watts: Array | float = idle_w(node.setting.device)
-    if node.floor is not None:
-        watts = node.floor.joules(node.setting.device, count, stay) / stay
-    value = served_value(question, node, rate, replicas_of(question, node, rate), watts)
-    meets = question.slo.met(ttft_s=np.zeros(()), tpot_s=_fastest(question, 1.0 / user))
-    value = np.where(meets, value, -np.inf)
     device = rate * load.output_tokens / node.placement.layout.devices
-    return float(np.max(value)) * (1.0 + 1e-9), user.reshape(-1), device.reshape(-1)
+    return best * (1.0 + 1e-9), user.reshape(-1), device.reshape(-1)
 
 
 def _enter(
@@ -399,7 +369,7 @@ def design_at(
     )
     replicas = int(evaluation.replicas[name])
     return Design(
-        node=node,
+        contender=node,
         acceptance=a,
         configuration=chosen,
         scheduler=scheduler,

@@ -15,7 +15,7 @@ from costmodel.laws.claims import rate_claim
 from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.chain_gains import gain_doubt
 from costmodel.optimizers.schedule import batch_schedule
-from costmodel.optimizers.search import rates_at, scheduled_batches
+from costmodel.optimizers.search import scheduled_batches
 from hardware_profiles.errors import InfeasibleError, InputError
 
 BATCHES = [1, 2, 4, 8, 16]
@@ -231,7 +231,7 @@ def test_no_narrow_range_gains_less_than_its_interval(model, device, method, rat
     chains = [rate_claim(setting.drafter.method, rate, k) for k in range(9)]
     contender = Contender(configuration=chosen, setting=setting, candidates=chains)
     grid, doubt = scheduled_batches(256), gain_doubt(contender, 1024)
-    rates = rates_at(contender, grid.astype(float), np.array(1024.0), Limits()).T
+    rates = contender.priced(grid, 1024).rates(Limits()).T
     runs = np.isfinite(rates).any(axis=1)
     grid, rates = grid[runs], np.where(np.isfinite(rates), rates, np.nan)[runs]
     exact, joined = (

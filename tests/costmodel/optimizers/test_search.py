@@ -12,7 +12,7 @@ from costmodel.laws.acceptance import geometric
 from costmodel.optimizers.allowed import Contender, meets
 from costmodel.optimizers.chain_gains import gain_doubt
 from costmodel.optimizers.context_schedules import context_schedules
-from costmodel.optimizers.search import rates_at, search
+from costmodel.optimizers.search import search
 from hardware_profiles.errors import InfeasibleError
 
 pytestmark = pytest.mark.heavy
@@ -76,9 +76,7 @@ def test_a_schedule_loses_little_at_every_batch_whichever_were_asked_about(model
     drafts = [geometric(rate, k) for k in range(9)]
     runner = Contender(configuration=asked, setting=build_setting(asked), candidates=drafts)
     batches = np.arange(1, 257)
-    rates = rates_at(runner, batches[:, None].astype(float), np.array([[1024.0]]), Limits())[
-        :, :, 0
-    ]
+    rates = runner.priced(batches[:, None], np.array([[1024.0]])).rates(Limits())[:, :, 0]
     for grid in ([256], [1, 8, 64, 256]):
         (found,) = search([runner], batches=grid, contexts=[1024]).schedules
         lengths = np.array([found.schedule.draft_tokens_at(batch) for batch in batches.tolist()])

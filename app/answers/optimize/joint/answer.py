@@ -132,12 +132,12 @@ def _row(kind: type[_Design], joint: JointQuestion, finalist: Finalist, **more: 
         more: attributes that the kind has beyond those of a design.
     """
     design = finalist.design
-    layout, drafts = design.node.placement.layout, design.acceptance
-    device, formats = design.node.setting.device, design.node.setting.deployment.precision
+    layout = design.contender.placement.layout
+    device, formats = design.contender.setting.device, design.contender.setting.deployment.precision
     price, output_tokens = device.price_usd_per_hour, joint.load.output_tokens
-    drafter = joint.compared.names[design.node.source] if design.node.drafts else ""
+    drafter = joint.compared.names[design.contender.source] if design.contender.drafts else ""
     return kind(
-        **candidate(drafts, design.configuration, drafter),
+        **candidate(design, drafter),
         layout=str(layout),
         tp=layout.tensor,
         dp=layout.data,

@@ -201,7 +201,7 @@ def _confirmed(simulations: Simulations, design: Design, seeds: int) -> Finalist
         tried += [_run(simulations, lower, 1) for lower in _lower_caps(question, design)]
         tried.sort(key=lambda finalist: finalist.value)
     if question.slo.limited:
-        base = evaluate(question, design.node)
+        base = evaluate(question, design.contender)
         for _ in range(TRIES):
             following = _following(question, base, tried)
             if following is None:
@@ -261,7 +261,7 @@ def _place(question: JointQuestion, base: Evaluation, design: Design) -> tuple[i
 
 def _lower_caps(question: JointQuestion, design: Design) -> list[Design]:
     """The same design with the next lower batch caps that meet the limits."""
-    evaluation = evaluate(question, design.node)
+    evaluation = evaluate(question, design.contender)
     shape, budget, cap = _place(question, evaluation, design)
     lower = [
         design_at(question, evaluation, (shape, budget, at))

@@ -37,7 +37,7 @@ def test_a_design_that_only_other_devices_beat_is_unsure_and_one_on_its_own_devi
     twin = replace(plain[0], value=plain[0].value)
     shared = compare_designs(ASKED, [plain[0], twin], draws=2000).draws
     together = np.corrcoef(shared)[0, 1]
-    other = ({"h100-sxm", "a100-sxm-80"} - {plain[0].node.placement.device}).pop()
+    other = ({"h100-sxm", "a100-sxm-80"} - {plain[0].contender.placement.device}).pop()
     apart = joint_search(question(device_names=[other])).ranked
     different = np.corrcoef(compare_designs(ASKED, [plain[0], apart[0]], draws=2000).draws)[0, 1]
     assert together > 0.4 > abs(different)

@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from costmodel.answers.estimate import step_cost
 from costmodel.answers.fit import room
 from costmodel.answers.replicas import most_sharing, replica_prompts, replica_speeds, step_rows
-from costmodel.optimizers.joint.evaluation import budgeted, evaluate, node_steps
+from costmodel.optimizers.joint.evaluation import budgeted, evaluate
 from costmodel.optimizers.joint.search import (
     NoDesignError,
     _bound,
-    _bound_of_steps,
     _nodes,
     joint_search,
 )
@@ -62,11 +61,11 @@ def test_pruning_changes_nothing_that_is_found(asked, ranked):
 @given(asked=QUESTIONS)
 def test_bounds_are_never_below_what_designs_reach(asked):
     for node in _nodes(asked)[0]:
-        steps = node_steps(asked, node)
-        found = evaluate(asked, node, steps)
+        priced = node.under(asked.load)
+        found = evaluate(asked, node, priced)
         user, device = 1.0 / found.busy.tpot_s, found.busy.requests_per_s * asked.load.output_tokens
         device = device / node.placement.layout.devices
-        for value, *most in (_bound(asked, node), _bound_of_steps(asked, node, steps)):
+        for value, *most in (_bound(asked, node), _bound(asked, node, priced)):
             assert value >= found.value.max()
             x, y = (each.reshape(-1, 1, node.batch.size) for each in most)
             assert np.all(np.where(found.fits, user, 0.0) <= x * (1 + 1e-9))
@@ -119,7 +118,7 @@ def test_brute_force_over_a_small_grid(model):
                         rate = replicas * float(speeds.requests_per_s) * 256.0
                         values[(*key, budget, batch)] = rate
     best = joint_search(asked).ranked[0]
-    where = best.node.placement
+    where = best.contender.placement
     key = (where.device, str(where.layout), best.configuration.method, best.acceptance.draft_tokens)
     assert best.value == pytest.approx(max(values.values()), rel=1e-9)
     assert values[(*key, best.scheduler.token_budget, best.batch)] == pytest.approx(
@@ -141,7 +140,7 @@ def test_what_does_not_fit_is_a_marked_placement():
         (each.placement.device, str(each.placement.layout)): each.reason for each in found.unplaced
     }
     assert "memory" in marked["l4", "tp4"] and "memory" in marked["h100-sxm", "tp1"]
-    assert {each.node.placement.device for each in found.ranked} == {"h100-sxm"}
+    assert {each.contender.placement.device for each in found.ranked} == {"h100-sxm"}
     with pytest.raises(NoDesignError, match="memory"):
         joint_search(question("llama-3.3-70b", device_names=["l4"]))
 
