@@ -10,7 +10,7 @@ from costmodel.answers.workload import Limits, load_of_means
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.drafters.default_drafters import default_drafters
 from costmodel.optimizers.joint.search import joint_search
-from costmodel.optimizers.joint.space import JointQuestion, usual_layouts
+from costmodel.optimizers.joint.space import JointQuestion, all_placements, usual_layouts
 from costmodel.optimizers.recommend import compare
 
 TRAFFIC = Traffic(requests=None, prompt_tokens="1024", output_tokens="uniform:128:384")
@@ -25,10 +25,12 @@ def question(model):
     return JointQuestion(
         compared=compare(asked, drafters),
         most_devices=8,
-        device_names=["h100-sxm", "h200-sxm", "b200-sxm", "mi300x"],
-        layouts=usual_layouts(model, 8),
-        weight_formats=(None, "fp8"),
-        cache_formats=(None, "fp8"),
+        placements=all_placements(
+            ["h100-sxm", "h200-sxm", "b200-sxm", "mi300x"],
+            usual_layouts(model, 8),
+            (None, "fp8"),
+            (None, "fp8"),
+        ),
         slo=Limits(tpot_s=0.03),
         load=load_of_means(requests_per_s=1.0, prompt_tokens=1024, output_tokens=256),
     )
@@ -63,9 +65,7 @@ def test_short_simulations(benchmark, cpu_s, aim):
     """Designs one after another, each prepared anew and run on three seeds."""
     asked = replace(
         question("llama-3.1-8b"),
-        device_names=["h100-sxm"],
-        weight_formats=(None,),
-        cache_formats=(None,),
+        placements=all_placements(["h100-sxm"], usual_layouts("llama-3.1-8b", 8)),
     )
     designs = [each for each in joint_search(asked, ranked=50).front if each.batch <= 128]
 

@@ -8,7 +8,7 @@ from app.answers.answer import Answer, Column, Row, Table
 from app.answers.cells import LISTED, MarkedCell, reason_lines
 from app.answers.estimates import KnownAcceptance
 from app.answers.numbers import plain
-from app.answers.optimize.joint.marked import placed_words
+from app.answers.placements import placed_words
 from costmodel.answers.capacity import CapacityPlan
 from costmodel.answers.energy import power_model
 from costmodel.draft_shape import shape_of

@@ -6,8 +6,12 @@ import numpy as np
 
 from app.answers.capacity.drafts import PLAIN, ComparedDrafts
 from app.answers.capacity.rows import Plan, plan_row
-from app.answers.optimize.joint.axes import deployment_axes
-from app.answers.optimize.joint.marked import MarkedPlacement, marked_placements
+from app.answers.placements import (
+    MarkedPlacement,
+    listed_placements,
+    marked_placements,
+    one_deployment,
+)
 from app.questions.capacity import CapacityQuestion
 from app.questions.field import stated_words
 from app.questions.groups import DraftingOptions, FormatOptions, values_in
@@ -60,36 +64,34 @@ def _joint_question(
                 key=f"--{name}",
                 value=",".join(stated_words(value)),
             )
-    axes = deployment_axes(
-        {
-            **values_in(FormatOptions, question),
-            **values_in(DraftingOptions, question),
-            "model": question.model,
-            "device": devices,
-            "method": drafts.method,
-        }
-    )
-    compared = ComparedDrafters(question=axes.base, sources=[], contenders=[])
+    options = {
+        **values_in(FormatOptions, question),
+        **values_in(DraftingOptions, question),
+        "model": question.model,
+        "device": devices,
+        "method": drafts.method,
+    }
+    base = one_deployment(options)
+    compared = ComparedDrafters(question=base, sources=[], contenders=[])
     if drafts.method != PLAIN:
         named = drafts.source
         compared = compare(
-            axes.base,
-            default_drafters(axes.base)[1] if named is None else [named],
+            base,
+            default_drafters(base)[1] if named is None else [named],
             draft_tokens=drafts.stated_lengths,
             shapes=drafts.shapes,
             seed=question.seed,
         )
+    layouts = usual_layouts(question.model, min(question.most_devices, LARGEST_REPLICA))
+    placements = listed_placements(options, layouts)
     priced = all(
-        load_device(kind, axes.base.deployment.overrides).price_usd_per_hour is not None
-        for kind in axes.device_names
+        load_device(kind, base.deployment.overrides).price_usd_per_hour is not None
+        for kind in {placement.device for placement in placements}
     )
     return JointQuestion(
         compared=compared,
-        device_names=axes.device_names,
+        placements=placements,
         most_devices=question.most_devices,
-        layouts=usual_layouts(question.model, min(question.most_devices, LARGEST_REPLICA)),
-        weight_formats=axes.weight_formats,
-        cache_formats=axes.cache_formats,
         load=load,
         rate_stated=True,
         slo=limits,

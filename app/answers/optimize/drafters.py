@@ -1,20 +1,58 @@
-"""Which drafters, and which shapes of their drafts, does `optimize` compare?"""
+"""Which drafters, and which shapes of their drafts, does `optimize` compare, whatever it searches?"""
 
 from collections.abc import Sequence
+from typing import Any
 
+from app.questions.groups import DraftingOptions, StoredOptions, values_in
 from app.questions.optimize import DEFAULT_TREES, OptimizeQuestion
 from app.questions.resolve.accepted import named_sources
 from app.questions.resolve.configurations import named_shapes
 from app.questions.resolve.unnamed import beside_own, unnamed
 from costmodel.configuration import DecodingConfiguration
-from costmodel.draft_shape import DraftShape
+from costmodel.draft_shape import read_stop
 from costmodel.optimizers.drafters.sources import Source
+from costmodel.optimizers.recommend import DraftAxes
+from traces.kinds.refine_policy import RefinePolicy
+
+
+def deployment_options(question: OptimizeQuestion) -> dict[str, Any]:
+    """What a question says of model, placement and drafter, by parameter."""
+    return {
+        **values_in(StoredOptions, question),
+        **values_in(DraftingOptions, question),
+        **{
+            name: getattr(question, name)
+            for name in ("model", "method", "pp", "ep", "dp", "fidelity")
+        },
+    }
+
+
+def draft_axes(
+    question: OptimizeQuestion, policies: Sequence[RefinePolicy] | None = None
+) -> DraftAxes:
+    """What may be drafted.
+
+    Args:
+        question: what is asked.
+        policies: of masked blocks, which compete in the place of drafts; None: drafts do.
+
+    Raises:
+        InputError: a stop rule or shapes that make no sense, or that contradict other options.
+    """
+    stated = {"--draft-tokens": question.draft_tokens, "--stop": question.stop}
+    trees = () if question.tree_nodes == DEFAULT_TREES else question.tree_nodes
+    return DraftAxes(
+        draft_tokens=question.draft_tokens,
+        tree_sizes=[size for size in question.tree_nodes if size],
+        stop=read_stop(question.stop, key="--stop") if question.stop else None,
+        shapes=named_shapes(question.shape, {**stated, "--tree-nodes": trees}),
+        policies=policies,
+        match_rate=question.match_rate,
+    )
 
 
 def asked_drafters(
-    question: OptimizeQuestion,
-    configuration: DecodingConfiguration,
-    shapes: Sequence[DraftShape] | None,
+    question: OptimizeQuestion, configuration: DecodingConfiguration, axes: DraftAxes
 ) -> tuple[DecodingConfiguration, list[Source]]:
     """The drafters that a question names, or the usual ones of what it leaves open, and what is
     asked of them.
@@ -22,7 +60,7 @@ def asked_drafters(
     Args:
         question: what is asked.
         configuration: of one model, device and engine.
-        shapes: of drafts; None: they are open.
+        axes: what may be drafted.
 
     Raises:
         InputError: options that contradict each other, or drafters of which nothing is known.
@@ -38,21 +76,9 @@ def asked_drafters(
         return configuration, beside_own(configuration, sources, question.drafter)
     recorded = (
         bool(question.stop)
-        or any(shape.needs_recording for shape in shapes or ())
+        or any(shape.needs_recording for shape in axes["shapes"] or ())
         or question.tree_nodes not in (DEFAULT_TREES, (0,))
     )
     return unnamed(
         configuration, question.method, recorded=recorded, match_rate=question.match_rate
     )
-
-
-def draft_shapes(question: OptimizeQuestion, *others: str) -> list[DraftShape] | None:
-    """The only shapes that are compared; None where options leave them open.
-
-    Args:
-        question: whose `--shape` is read.
-        others: further fields that say what is drafted, which do not go with it.
-    """
-    stated = {f"--{name.replace('_', '-')}": getattr(question, name) for name in others}
-    trees = () if question.tree_nodes == DEFAULT_TREES else question.tree_nodes
-    return named_shapes(question.shape, {**stated, "--tree-nodes": trees})

@@ -22,7 +22,7 @@ from app.answers.optimize.choices import (
     unmet_rows,
 )
 from app.answers.optimize.counted import counted_answer
-from app.answers.optimize.drafters import asked_drafters, draft_shapes
+from app.answers.optimize.drafters import asked_drafters, deployment_options, draft_axes
 from app.answers.optimize.masked import (
     DEFAULT_MODEL,
     MaskedPolicies,
@@ -34,7 +34,6 @@ from app.answers.optimize.recommended import Recommended, together
 from app.answers.optimize.rows import ChoiceRow, Counters
 from app.answers.progress import progress_line
 from app.questions.field import inputs_of
-from app.questions.groups import DraftingOptions, StoredOptions, values_in
 from app.questions.optimize import DEFAULT_BATCHES, OptimizeQuestion
 from app.questions.places import is_object
 from app.questions.resolve.accepted import named_sources
@@ -42,12 +41,10 @@ from app.questions.resolve.chosen_configuration import configuration_of
 from app.questions.resolve.counters import counters_source, running_engine, scrapes
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
-from costmodel.draft_shape import DraftShape, read_stop
-from costmodel.method import Stop
 from costmodel.optimizers.allowed import NothingAllowedError
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.neighbours import Neighbourhood, neighbourhoods
-from costmodel.optimizers.recommend import Recommendation, recommend
+from costmodel.optimizers.recommend import DraftAxes, Recommendation, recommend
 from traces.importers.engines.running import Running
 
 ModelCell = Mapping[str, str]  # names of its model, device and engine, where they are stated
@@ -58,16 +55,14 @@ class _Common:
     """What is the same of every cell.
 
     Attributes:
-        stop: the rule that ends drafts.
-        shapes: the only shapes that are compared; None where they are left open.
+        axes: what may be drafted.
         limits: latency limits.
         running: what an engine ran, where its counters are stated.
         scraped: files of these counters.
         masked: policies of masked blocks, which compete in the place of drafts; None: drafts do.
     """
 
-    stop: Stop | None
-    shapes: Sequence[DraftShape] | None
+    axes: DraftAxes
     limits: Limits
     running: Running | None
     scraped: Sequence[Path]
@@ -115,8 +110,7 @@ def search_drafts(question: OptimizeQuestion, masked: MaskedPolicies | None = No
 def _common(question: OptimizeQuestion, masked: MaskedPolicies | None) -> _Common:
     scraped = scrapes(question.metrics, question.after)
     return _Common(
-        stop=read_stop(question.stop, key="--stop") if question.stop else None,
-        shapes=draft_shapes(question, "draft_tokens", "stop"),
+        axes=draft_axes(question, None if masked is None else masked.policies),
         limits=Limits(ttft_s=question.slo_ttft_s, tpot_s=question.slo_tpot_s),
         running=running_engine(scraped, question.model) if scraped else None,
         scraped=scraped,
@@ -140,17 +134,12 @@ def _searched(
                 sources,
                 batches=question.batch,
                 contexts=question.context,
-                draft_tokens=question.draft_tokens,
-                tree_sizes=[size for size in question.tree_nodes if size],
-                stop=common.stop,
-                shapes=common.shapes,
                 limits=common.limits,
-                policies=None if common.masked is None else common.masked.policies,
                 floor=None if common.masked is None else common.masked.floor,
                 drop_unfit="batch" not in question.stated and question.batch == DEFAULT_BATCHES,
                 seed=question.seed,
-                match_rate=question.match_rate,
                 progress=progress,
+                **common.axes,
             )
         except NothingAllowedError as error:
             return error
@@ -190,11 +179,7 @@ def _configured(
         counted = counters_source(
             common.running, question.method, question.match_rate, question.draft_tokens or ()
         )
-    options = {
-        **values_in(StoredOptions, question),
-        **values_in(DraftingOptions, question),
-        **{name: getattr(question, name) for name in ("method", "pp", "ep", "dp", "fidelity")},
-    }
+    options = deployment_options(question)
 
     def configured(cell: ModelCell) -> tuple[DecodingConfiguration, list[Source]]:
         configuration = configuration_of(None, {**options, "model": "", **cell})
@@ -211,7 +196,7 @@ def _configured(
                     lengths=question.draft_tokens or (),
                 ),
             ]
-        return asked_drafters(question, configuration, common.shapes)
+        return asked_drafters(question, configuration, common.axes)
 
     return configured
 

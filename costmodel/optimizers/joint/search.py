@@ -201,7 +201,7 @@ def _nodes(question: JointQuestion) -> tuple[list[Node], list[Unplaced]]:
     """
     nodes: list[Node] = []
     unplaced = []
-    for placement in question.placements():
+    for placement in question.fitting_placements:
         try:
             plain = build_setting(placement.configuration_of(question.question))
             batch, is_cap = _batches(question, placement, plain)

@@ -7,7 +7,7 @@ out what a node does (`evaluation`).
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
@@ -74,6 +74,45 @@ def usual_layouts(model: str, most: int) -> list[Layout]:
     return [*layouts, *spread]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Placement:
+    """A model on devices: the kind, the layout of one replica, and the formats of weights and
+    cache.
+    """
+
+    device: str
+    layout: Layout
+    weights: str | None
+    cache: str | None
+
+    def configuration_of(self, base: DecodingConfiguration) -> DecodingConfiguration:
+        """A configuration that is placed so."""
+        where = replace(
+            base.deployment, device=self.device, dtype=self.weights, kv_dtype=self.cache
+        )
+        return self.layout.on(replace(base, deployment=where))
+
+
+def all_placements(
+    devices: Sequence[str],
+    layouts: Sequence[Layout],
+    weights: Sequence[str | None] = (None,),
+    caches: Sequence[str | None] = (None,),
+) -> list[Placement]:
+    """Every kind of device with every layout and format.
+
+    Args:
+        devices: by name.
+        layouts: of one replica.
+        weights: formats; None is the checkpoint's own.
+        caches: formats; None is the usual one.
+    """
+    return [
+        Placement(device=device, layout=layout, weights=weight, cache=cache)
+        for device, layout, weight, cache in product(devices, layouts, weights, caches)
+    ]
+
+
 @dataclass(frozen=True, kw_only=True)
 class JointQuestion:
     """What is asked of a joint search.
@@ -81,11 +120,8 @@ class JointQuestion:
     Args:
         compared: drafters that compete, with the shapes of each, and what is the same for all
             designs; plain decoding always competes.
-        device_names: kinds of devices.
+        placements: of a replica; those that need more devices are left out.
         most_devices: of one kind, all replicas together.
-        layouts: of a replica; those that need more devices are left out.
-        weight_formats: None is the checkpoint's own.
-        cache_formats: None is the usual one.
         batch_caps: most requests in flight of one scheduler, rising.
         token_budgets: most query tokens of an iteration of one scheduler, rising.
         load: requests to serve; without a stated rate its rate does not count.
@@ -98,11 +134,8 @@ class JointQuestion:
     """
 
     compared: ComparedDrafters
-    device_names: Sequence[str]
+    placements: Sequence[Placement]
     most_devices: int
-    layouts: Sequence[Layout]
-    weight_formats: Sequence[str | None] = (None,)
-    cache_formats: Sequence[str | None] = (None,)
     batch_caps: Sequence[int] = BATCH_CAPS
     token_budgets: Sequence[int] = TOKEN_BUDGETS
     load: Load
@@ -129,7 +162,7 @@ class JointQuestion:
         ):
             if not values or values[0] < 1 or sorted(set(values)) != list(values):
                 raise InputError("must be whole numbers >= 1, rising", key=key, value=list(values))
-        if not [layout for layout in self.layouts if layout.devices <= self.most_devices]:
+        if not self.fitting_placements:
             raise InputError(
                 "no layout takes so few devices", key="devices", value=self.most_devices
             )
@@ -148,31 +181,14 @@ class JointQuestion:
             if any(shape.draft_tokens for shape in contender.candidates)
         ]
 
-    def placements(self) -> "Iterator[Placement]":
-        """Every kind of device with every layout and format."""
-        fitting = [layout for layout in self.layouts if layout.devices <= self.most_devices]
-        axes = product(self.device_names, fitting, self.weight_formats, self.cache_formats)
-        for device, layout, weights, cache in axes:
-            yield Placement(device=device, layout=layout, weights=weights, cache=cache)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Placement:
-    """A model on devices: the kind, the layout of one replica, and the formats of weights and
-    cache.
-    """
-
-    device: str
-    layout: Layout
-    weights: str | None
-    cache: str | None
-
-    def configuration_of(self, base: DecodingConfiguration) -> DecodingConfiguration:
-        """A configuration that is placed so."""
-        where = replace(
-            base.deployment, device=self.device, dtype=self.weights, kv_dtype=self.cache
-        )
-        return self.layout.on(replace(base, deployment=where))
+    @property
+    def fitting_placements(self) -> list[Placement]:
+        """Those that take no more devices than there are."""
+        return [
+            placement
+            for placement in self.placements
+            if placement.layout.devices <= self.most_devices
+        ]
 
 
 def batches_of(layout: Layout, caps: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

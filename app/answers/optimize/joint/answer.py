@@ -9,7 +9,6 @@ from app.answers.answer import Answer
 from app.answers.deployables import file_paths, first_deployable
 from app.answers.optimize.choices import candidate
 from app.answers.optimize.joint.confirmed import ConfirmedSearch, Finalist, confirmed_search
-from app.answers.optimize.joint.marked import marked_placements
 from app.answers.optimize.joint.question import joint_question
 from app.answers.optimize.joint.rows import (
     AskedLimits,
@@ -21,6 +20,7 @@ from app.answers.optimize.joint.rows import (
     SimulatedDesign,
 )
 from app.answers.optimize.joint.simulated import DesignRun, Traffic
+from app.answers.placements import marked_placements
 from app.answers.progress import counting
 from app.exporters.registry import ENGINES
 from app.questions.field import inputs_of

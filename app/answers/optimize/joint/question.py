@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from app.answers.optimize.drafters import asked_drafters, draft_shapes
-from app.answers.optimize.joint.axes import deployment_axes
+from app.answers.optimize.drafters import asked_drafters, deployment_options, draft_axes
 from app.answers.optimize.joint.simulated import Traffic
-from app.questions.groups import DraftingOptions, StoredOptions, values_in
+from app.answers.placements import listed_placements, one_deployment
 from app.questions.optimize import OptimizeQuestion
 from costmodel.answers.workload import Limits, Load, load_of_requests
 from costmodel.configuration import DecodingConfiguration
@@ -37,36 +36,13 @@ def joint_question(question: OptimizeQuestion) -> tuple[JointQuestion, Traffic]:
         InputError: several models or engines, or values out of range.
     """
     load, traffic = _load_and_traffic(question)
-    axes = deployment_axes(
-        {
-            **values_in(StoredOptions, question),
-            **values_in(DraftingOptions, question),
-            "model": question.model,
-            "method": question.method,
-            "pp": question.pp,
-            "ep": question.ep,
-            "dp": question.dp,
-            "fidelity": question.fidelity,
-        }
-    )
-    shapes = draft_shapes(question, "draft_tokens")
-    base, sources = asked_drafters(question, axes.base, shapes)
-    compared = compare(
-        base,
-        sources,
-        draft_tokens=question.draft_tokens,
-        tree_sizes=[size for size in question.tree_nodes if size],
-        shapes=shapes,
-        match_rate=question.match_rate,
-        seed=question.seed,
-    )
+    options, axes = deployment_options(question), draft_axes(question)
+    base, sources = asked_drafters(question, one_deployment(options), axes)
+    compared = compare(base, sources, seed=question.seed, **axes)
     joint = JointQuestion(
         compared=compared,
-        device_names=axes.device_names,
+        placements=listed_placements(options, _layouts(question, compared.question)),
         most_devices=question.devices,
-        layouts=_layouts(question, compared.question),
-        weight_formats=axes.weight_formats,
-        cache_formats=axes.cache_formats,
         batch_caps=question.batch_caps or BATCH_CAPS,
         token_budgets=question.token_budgets or TOKEN_BUDGETS,
         load=load,

@@ -8,8 +8,8 @@ from app.answers.answer import Column, Row, Table
 from app.answers.cells import reason_lines
 from app.answers.numbers import digits
 from app.answers.optimize.chosen import Chosen
-from app.answers.optimize.joint.marked import MarkedPlacement
 from app.answers.optimize.rows import Candidate
+from app.answers.placements import MarkedPlacement
 from app.answers.sentences import folded
 from hardware_profiles.errors import InfeasibleError
 from hardware_profiles.units import MILLI
