@@ -7,6 +7,7 @@ Leaves out what they cost (`costmodel.optimizers.pricing`) and which is the fast
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -20,7 +21,7 @@ from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.method import Stop
 from costmodel.optimizers.pricing import Priced, price
-from costmodel.passes.ops import Number
+from costmodel.passes.ops import Array, Mask, Number
 from hardware_profiles.errors import InfeasibleError
 from hardware_profiles.units import MILLI
 
@@ -56,6 +57,29 @@ class Contender:
             plain: cost of a plain step at the same points, where it is known already.
         """
         return price(self.setting, self.candidates, batch=batch, context=context, plain=plain)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evaluation:
+    """What the candidates of a contender do at the points of a workload; arrays of shape
+    [candidates, *points].
+
+    Args:
+        contender: whose candidates.
+        unlimited: of what is maximised, wherever it can be known.
+        fits: where memory holds a candidate.
+        meets: where it also meets everything that is asked of it.
+    """
+
+    contender: Contender
+    unlimited: Array
+    fits: Mask
+    meets: Mask
+
+    @cached_property
+    def value(self) -> Array:
+        """Of what is maximised; -inf where a candidate may not be chosen."""
+        return np.where(self.meets, self.unlimited, -np.inf)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

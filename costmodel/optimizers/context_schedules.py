@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.configuration import DecodingConfiguration
-from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.chain_gains import chains_of, gain_doubt
 from costmodel.optimizers.schedule import Schedule, batch_schedule
 from costmodel.optimizers.search import Optimum
@@ -37,26 +36,25 @@ class ContextSchedule:
     losses: Mapping[int, tuple[float, float]]
 
 
-def context_schedules(contenders: Sequence[Contender], optimum: Optimum) -> list[ContextSchedule]:
+def context_schedules(optimum: Optimum) -> list[ContextSchedule]:
     """One schedule for all contexts, of every drafter with chains; none where one context was asked
     about.
 
     Args:
-        contenders: of the search.
-        optimum: its answer.
+        optimum: of the search.
     """
     schedules: list[ContextSchedule] = []
     if len(optimum.contexts) < 2:
         return schedules
-    for contender, table in zip(contenders, optimum.rates, strict=True):
+    for evaluation in optimum.evaluations:
+        contender = evaluation.contender
         own = {s.context: s.schedule for s in optimum.schedules if s.source == contender.source}
         chains = chains_of(contender)
         if len(own) < 2:
             continue
         columns = [column for column, context in enumerate(optimum.contexts) if context in own]
-        rates = np.where(np.isfinite(table[chains]), table[chains], np.nan).transpose(2, 1, 0)[
-            columns
-        ]
+        rates = np.where(evaluation.meets, evaluation.unlimited, np.nan)[chains]
+        rates = rates.transpose(2, 1, 0)[columns]
         runs = np.asarray(np.isfinite(rates).any(axis=(0, 2)))
         batches = [batch for batch, ok in zip(optimum.batches, runs.tolist(), strict=True) if ok]
         lengths = [contender.candidates[i].draft_tokens for i in chains]

@@ -8,13 +8,11 @@ Leaves out the error of the cost model itself, which the intervals of an estimat
 (`costmodel.answers.estimate`).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from costmodel.laws.acceptance import Acceptance
-from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.search import Choice, Optimum
 from costmodel.passes.ops import Array
 
@@ -61,7 +59,7 @@ class Recorded:
         return self.loss_ratio <= TOLERANCE_RATIO
 
 
-def tied(winner: Choice, optimum: Optimum, contenders: Sequence[Contender]) -> Tie | None:
+def tied(winner: Choice, optimum: Optimum) -> Tie | None:
     """What is simpler than a winner, and as fast as the prediction can tell; None where nothing is.
 
     No speculation is simplest, then chains, static trees and dynamic ones, without an early stop
@@ -69,10 +67,9 @@ def tied(winner: Choice, optimum: Optimum, contenders: Sequence[Contender]) -> T
 
     Args:
         winner: of a cell of the search.
-        optimum: what was found, with its rates.
-        contenders: that were searched.
+        optimum: what was found, with its evaluations.
     """
-    rates = _rates(winner, optimum, contenders)
+    rates = _rates(winner, optimum)
     best = float(rates.max())
     simpler = [
         (_complexity(acceptance), place)
@@ -87,9 +84,7 @@ def tied(winner: Choice, optimum: Optimum, contenders: Sequence[Contender]) -> T
     return Tie(acceptance=winner.contender.candidates[place], lost_ratio=max(lost, 0.0))
 
 
-def recorded(
-    winner: Choice, optimum: Optimum, contenders: Sequence[Contender], tokens: int
-) -> Recorded | None:
+def recorded(winner: Choice, optimum: Optimum, tokens: int) -> Recorded | None:
     """Whether the recording behind a winner suffices; None where its candidates were not drawn from
     one.
 
@@ -97,11 +92,10 @@ def recorded(
 
     Args:
         winner: of a cell of the search.
-        optimum: what was found, with its rates.
-        contenders: that were searched.
+        optimum: what was found, with its evaluations.
         tokens: recorded positions.
     """
-    rates = _rates(winner, optimum, contenders)
+    rates = _rates(winner, optimum)
     draws = winner.acceptance.samples.size
     if not draws:
         return None
@@ -122,11 +116,11 @@ def recorded(
     return Recorded(tokens=tokens, loss_ratio=loss, enough_tokens=max(tokens_needed, tokens))
 
 
-def _rates(winner: Choice, optimum: Optimum, contenders: Sequence[Contender]) -> Array:
+def _rates(winner: Choice, optimum: Optimum) -> Array:
     """Tokens per second of the candidates of a winner's drafter where it won, [candidates]."""
-    own = next(place for place, contender in enumerate(contenders) if contender is winner.contender)
-    at = optimum.batches.index(winner.batch), optimum.contexts.index(winner.context)
-    return np.asarray(optimum.rates[own][:, at[0], at[1]], dtype=np.float64)
+    own = next(e for e in optimum.evaluations if e.contender is winner.contender)
+    row, column = optimum.place(winner.batch, winner.context)
+    return np.asarray(own.value[:, row, column])
 
 
 def _complexity(a: Acceptance) -> tuple[int, bool, int]:

@@ -16,7 +16,6 @@ import numpy as np
 from costmodel.answers.estimate import step_cost
 from costmodel.answers.fit import fits
 from costmodel.laws.acceptance import Acceptance
-from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.search import Choice, Optimum
 from costmodel.passes.ops import Array
 
@@ -80,19 +79,18 @@ class Neighbourhood:
     carried: Sequence[Carried]
 
 
-def neighbourhoods(contenders: Sequence[Contender], optimum: Optimum) -> list[Neighbourhood]:
+def neighbourhoods(optimum: Optimum) -> list[Neighbourhood]:
     """The winner of every batch and context among its neighbours, in the order of `optimum.cells`.
 
     Args:
-        contenders: that were searched.
-        optimum: what was found, with its rates.
+        optimum: what was found, with its evaluations.
     """
-    costs = _Costs(contenders, optimum)
+    costs = _Costs(optimum)
     neighbourhood = []
     for cell in optimum.cells:
         winner = cell.winner
-        at = costs.place(winner.batch, winner.context)
-        own = contenders.index(winner.contender)
+        at = optimum.place(winner.batch, winner.context)
+        own = costs.contenders.index(winner.contender)
         best = next(i for i, a in enumerate(winner.contender.candidates) if a is winner.acceptance)
         beside = [
             _neighbour(costs, at, (own, best), other, kind)
@@ -114,14 +112,11 @@ class _Costs:
     once.
     """
 
-    def __init__(self, contenders: Sequence[Contender], optimum: Optimum) -> None:
-        self.contenders, self.rates = contenders, optimum.rates
+    def __init__(self, optimum: Optimum) -> None:
+        self.contenders = [evaluation.contender for evaluation in optimum.evaluations]
+        self.rates = [evaluation.value for evaluation in optimum.evaluations]
         self.batches, self.contexts = optimum.batches, optimum.contexts
         self.parts = lru_cache(maxsize=None)(self._parts)
-
-    def place(self, batch: int, context: int) -> tuple[int, int]:
-        """Row and column of a point."""
-        return self.batches.index(batch), self.contexts.index(context)
 
     def rate(self, which: tuple[int, int], at: tuple[int, int]) -> float:
         """Tokens per second of a candidate at a point; -inf where it is not allowed."""

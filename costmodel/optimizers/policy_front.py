@@ -4,13 +4,12 @@ All policies of a search at one batch and context, in the order in which one wou
 those on the front of speed and agreement. Leaves out the choice (`costmodel.optimizers.search`).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from costmodel.answers.estimate import estimate
-from costmodel.optimizers.allowed import Contender, Pick, drafting
+from costmodel.optimizers.allowed import Pick, drafting
 from costmodel.optimizers.front import Front
 from costmodel.optimizers.search import Optimum
 from traces.kinds.refine_policy import RefinePolicy
@@ -51,43 +50,39 @@ class PolicyPoint(Pick):
         return self.batch * self.acceptance.tokens_per_step / self.tokens_per_s
 
 
-def policy_points(
-    contenders: Sequence[Contender],
-    optimum: Optimum,
-    *,
-    batch: int,
-    context: int,
-    floor: float,
-) -> list[PolicyPoint]:
+def policy_points(optimum: Optimum, *, batch: int, context: int, floor: float) -> list[PolicyPoint]:
     """The policies at a batch and context: those that may be chosen first, fastest first, then the
     others, fastest first, then those that do not fit.
 
     Args:
-        contenders: that were searched.
-        optimum: what was found, with its speeds.
+        optimum: what was found, with its evaluations.
         batch: one of the search's.
         context: one of the search's.
         floor: least agreement, 0 to 1.
     """
-    at = optimum.batches.index(batch), optimum.contexts.index(context)
-    first = contenders[0]
+    at = (slice(None), *optimum.place(batch, context))
+    first = optimum.evaluations[0].contender
     plain = estimate(first.setting, first.candidates[0], batch=batch, context=context)
     points = [
         PolicyPoint(
             configuration=replace(
-                drafting(contender.configuration, candidate), batch=batch, context=context
+                drafting(evaluation.contender.configuration, candidate),
+                batch=batch,
+                context=context,
             ),
-            contender=contender,
+            contender=evaluation.contender,
             acceptance=candidate,
             place=place,
-            tokens_per_s=float(table[place][at]),
+            tokens_per_s=float(speed),
             plain_tokens_per_s=float(plain.tokens_per_s),
-            meets=bool(np.isfinite(table[place][at]))
+            meets=bool(np.isfinite(speed))
             and candidate.agreement is not None
             and candidate.agreement >= floor,
         )
-        for contender, table in zip(contenders, optimum.speeds, strict=True)
-        for place, candidate in enumerate(contender.candidates)
+        for evaluation in optimum.evaluations
+        for place, (candidate, speed) in enumerate(
+            zip(evaluation.contender.candidates, evaluation.speeds[at], strict=True)
+        )
         if candidate.played is not None
     ]
     points.sort(key=lambda point: (not point.meets, -point.tokens_per_s))

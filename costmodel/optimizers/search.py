@@ -8,6 +8,7 @@ traffic: batches are steady (see the simulator).
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.allowed import (
     Contender,
+    Evaluation,
     NothingAllowedError,
     Pick,
     Unmet,
@@ -27,7 +29,7 @@ from costmodel.optimizers.allowed import (
 )
 from costmodel.optimizers.chain_gains import chains_of, gain_doubt
 from costmodel.optimizers.schedule import Schedule, batch_schedule
-from costmodel.passes.ops import Array
+from costmodel.passes.ops import Array, Mask
 
 _EVERY = 256  # batches up to which a schedule looks at each one
 
@@ -123,6 +125,22 @@ class Cell:
         )
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SteadyEvaluation(Evaluation):
+    """Candidates in steady batches, [candidates, batches, contexts]; tokens per second count.
+
+    Args:
+        allowed: where a candidate fits and meets limits of latency, whatever it agrees on.
+    """
+
+    allowed: Mask
+
+    @cached_property
+    def speeds(self) -> Array:
+        """Tokens per second; -inf where memory or limits of latency bar a candidate."""
+        return np.where(self.allowed, self.unlimited, -np.inf)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Optimum:
     """Answer of a search.
@@ -135,11 +153,9 @@ class Optimum:
             first.
         cells: winner and runner-up at every context and batch, in the order of `ranked`.
         unmet: contexts and batches at which nothing is allowed; they are absent from the rest.
-        rates: tokens per second of every candidate of every contender, [candidates, batches,
-            contexts]; -inf where one is not allowed.
-        speeds: the same, of what only a floor of agreement bars, too.
-        batches: of `rates`, those that were not left out.
-        contexts: of `rates`.
+        evaluations: of every contender.
+        batches: of the evaluations, those that were not left out.
+        contexts: of the evaluations.
     """
 
     ranked: Sequence[Sequence[Choice]]
@@ -148,10 +164,13 @@ class Optimum:
     by_topology: Sequence[TopologyBest] = ()
     cells: Sequence[Cell] = ()
     unmet: Sequence[Unmet] = ()
-    rates: Sequence[Array] = field(default=(), compare=False)
-    speeds: Sequence[Array] = field(default=(), compare=False)
+    evaluations: Sequence[SteadyEvaluation] = field(default=(), compare=False)
     batches: Sequence[int] = ()
     contexts: Sequence[int] = ()
+
+    def place(self, batch: int, context: int) -> tuple[int, int]:
+        """Row and column of a point in the evaluations."""
+        return self.batches.index(batch), self.contexts.index(context)
 
 
 def search(
@@ -201,48 +220,39 @@ def search(
         np.array(fitting, dtype=np.float64)[:, None],
         np.array(contexts, dtype=np.float64)[None, :],
     )
-    speeds = [contender.priced(b, c).rates(bounds) for contender in contenders]
-    tables = [
-        _agreeing(contender, table, floor)
-        for contender, table in zip(contenders, speeds, strict=True)
-    ]
+    evaluations = [_steady(contender, b, c, bounds, floor) for contender in contenders]
     ranked, cells, unmet = [], [], []
     for column, context in enumerate(contexts):
         for row, batch in enumerate(fitting):
-            at = [
-                _best(contender, table, row, column)
-                for contender, table in zip(contenders, tables, strict=True)
-            ]
+            rates = [evaluation.value[:, row, column] for evaluation in evaluations]
             choices = [
-                choice_of(contender, index, batch, context, seed)
-                for contender, index in zip(contenders, at, strict=True)
-                if index is not None
+                choice_of(contender, int(at.argmax()), batch, context, seed)
+                for contender, at in zip(contenders, rates, strict=True)
+                if np.isfinite(at.max())
             ]
             if not choices:
                 unmet.append(unmet_at(contenders, batch, context, bounds, floor))
                 continue
             ranked.append(sorted(choices, key=lambda choice: -choice.tokens_per_s))
-            cells.append(_cell(contenders, tables, (column, row), ranked[-1], seed))
+            cells.append(_cell(contenders, rates, ranked[-1], seed))
     if not ranked:
         raise NothingAllowedError(unmet)
     dropped = [x for x in batches if x not in fitting]
     return Optimum(
         ranked=ranked,
-        schedules=_schedules(contenders, tables, fitting, contexts, bounds),
+        schedules=_schedules(evaluations, fitting, contexts, bounds),
         dropped_batches=dropped,
-        by_topology=_topologies(contenders, tables, speeds, fitting, contexts),
+        by_topology=_topologies(evaluations, fitting, contexts),
         cells=cells,
         unmet=unmet,
-        rates=tables,
-        speeds=speeds,
+        evaluations=evaluations,
         batches=list(fitting),
         contexts=list(contexts),
     )
 
 
 def _schedules(
-    contenders: Sequence[Contender],
-    tables: Sequence[Array],
+    evaluations: Sequence[SteadyEvaluation],
     batches: Sequence[int],
     contexts: Sequence[int],
     limits: Limits,
@@ -252,51 +262,48 @@ def _schedules(
     """
     return [
         MethodSchedule(
-            configuration=_scheduled(contender, schedule, context),
+            configuration=_scheduled(evaluation.contender, schedule, context),
             schedule=schedule,
-            source=contender.source,
+            source=evaluation.contender.source,
         )
-        for contender, table in zip(contenders, tables, strict=True)
+        for evaluation in evaluations
         for column, context in enumerate(contexts)
-        if (schedule := _schedule(contender, table[:, :, column], batches, context, limits))
-        is not None
+        if (schedule := _schedule(evaluation, column, batches, context, limits)) is not None
     ]
 
 
 def _topologies(
-    contenders: Sequence[Contender],
-    tables: Sequence[Array],
-    speeds: Sequence[Array],
-    batches: Sequence[int],
-    contexts: Sequence[int],
+    evaluations: Sequence[SteadyEvaluation], batches: Sequence[int], contexts: Sequence[int]
 ) -> list[TopologyBest]:
     """The best chain, static tree and dynamic tree of every contender in every cell."""
     return [
         best
         for column, context in enumerate(contexts)
         for row, batch in enumerate(batches)
-        for contender, table, speed in zip(contenders, tables, speeds, strict=True)
+        for evaluation in evaluations
         for best in _by_topology(
-            contender, table[:, row, column], float(speed[0, row, column]), batch, context
+            evaluation.contender,
+            evaluation.value[:, row, column],
+            float(evaluation.speeds[0, row, column]),
+            batch,
+            context,
         )
     ]
 
 
 def _cell(
     contenders: Sequence[Contender],
-    tables: Sequence[Array],
-    at: tuple[int, int],
+    rates_here: Sequence[Array],
     ranked: Sequence[Choice],
     seed: int,
 ) -> Cell:
     """The winner, and the best of what is neither it nor another name for it: every drafter can
     decode plainly.
     """
-    winner, (column, row) = ranked[0], at
+    winner = ranked[0]
     others = [choice for choice in ranked[1:] if choice.topology != "off"]
     rivals: list[tuple[float, Contender, int]] = []
-    for contender, table in zip(contenders, tables, strict=True):
-        rates = table[:, row, column]
+    for contender, rates in zip(contenders, rates_here, strict=True):
         drafted = [
             i for i, candidate in enumerate(contender.candidates) if candidate.draft_tokens > 0
         ]
@@ -338,20 +345,25 @@ def _by_topology(
     return list(fastest.values())
 
 
-def _agreeing(contender: Contender, rates: Array, floor: float | None) -> Array:
-    """Rates without those of candidates that agree less than a floor, or of which nothing is
-    known.
+def _steady(
+    contender: Contender, b: Array, c: Array, limits: Limits, floor: float | None
+) -> SteadyEvaluation:
+    """A contender over batches and contexts; of a floor, what agrees less or by an unknown share
+    may not be chosen.
     """
-    if floor is None:
-        return rates
-    agreements = [candidate.agreement for candidate in contender.candidates]
-    meets = np.array([a is not None and a >= floor for a in agreements])
-    return np.where(meets[:, None, None], rates, -np.inf)
-
-
-def _best(contender: Contender, table: Array, row: int, column: int) -> int | None:
-    index = int(np.argmax(table[:, row, column]))
-    return index if np.isfinite(table[index, row, column]) else None
+    priced = contender.priced(b, c)
+    allowed = meets = priced.allowed(limits)
+    if floor is not None:
+        agreements = [candidate.agreement for candidate in contender.candidates]
+        agrees = np.array([a is not None and a >= floor for a in agreements])
+        meets = allowed & agrees[:, None, None]
+    return SteadyEvaluation(
+        contender=contender,
+        unlimited=priced.tokens_per_s,
+        fits=priced.fits,
+        meets=meets,
+        allowed=allowed,
+    )
 
 
 def choice_of(contender: Contender, index: int, batch: int, context: int, seed: int) -> Choice:
@@ -385,7 +397,11 @@ def _scheduled(contender: Contender, schedule: Schedule, context: int) -> Decodi
 
 
 def _schedule(
-    contender: Contender, table: Array, batches: Sequence[int], context: int, limits: Limits
+    evaluation: SteadyEvaluation,
+    column: int,
+    batches: Sequence[int],
+    context: int,
+    limits: Limits,
 ) -> Schedule | None:
     """Ranges of draft lengths from the chains alone; None where no chain was compared, or none
     runs.
@@ -393,8 +409,9 @@ def _schedule(
     Engines meet every batch up to the largest that was asked about and runs, whichever others were,
     so each is looked at.
     """
+    contender = evaluation.contender
     places = chains_of(contender)
-    is_allowed = np.isfinite(table[places]).any(axis=0)
+    is_allowed = evaluation.meets[places, :, column].any(axis=0)
     if len(places) < 2 or not is_allowed.any():
         return None
     chains = [contender.candidates[i] for i in places]

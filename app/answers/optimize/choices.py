@@ -75,7 +75,7 @@ def shared_schedules(answer: Recommendation) -> list[SharedSchedule]:
             ],
             configuration=shared.configuration.to_json(),
         )
-        for shared in context_schedules(answer.contenders, answer.optimum)
+        for shared in context_schedules(answer.optimum)
     ]
 
 
@@ -182,9 +182,8 @@ def cell(
         around: what stands beside the winner; None leaves it out.
     """
     trace = answer.source(here.winner).positions
-    compared = (here.winner, answer.optimum, answer.contenders)
-    tie = tied(*compared)
-    length = recorded(*compared, trace.positions) if trace is not None else None
+    tie = tied(here.winner, answer.optimum)
+    length = None if trace is None else recorded(here.winner, answer.optimum, trace.positions)
     where = answer.question.deployment
     beside = () if around is None else around.neighbours
     return CellRow(

@@ -269,7 +269,7 @@ def recommended(
     around: Sequence[Neighbourhood | None] = [None] * len(choices)
     entries: list[Deployable] = []
     if masked is None:
-        around = neighbourhoods(search.contenders, search.optimum)
+        around = neighbourhoods(search.optimum)
         entries = deployables(search, context=first.context)
     else:
         choices, alternatives = policy_rows(search, masked.floor, seed)

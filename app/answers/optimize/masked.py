@@ -186,9 +186,7 @@ def rows_at(
         floor: least agreement.
         seed: of the intervals.
     """
-    points = policy_points(
-        answer.contenders, answer.optimum, batch=batch, context=context, floor=floor
-    )
+    points = policy_points(answer.optimum, batch=batch, context=context, floor=floor)
     return [
         _priced(_row(at, answer), at, answer, seed)
         if at.on_front or (at.meets and place == 0)
@@ -221,9 +219,7 @@ def unplayed_rows(answer: Recommendation) -> list[MarkedCell]:
             reason="does not fit the memory",
         )
         for best in answer.winners
-        for at in policy_points(
-            answer.contenders, answer.optimum, batch=best.batch, context=best.context, floor=0.0
-        )
+        for at in policy_points(answer.optimum, batch=best.batch, context=best.context, floor=0.0)
         if not at.fits
     ]
 

@@ -24,7 +24,7 @@ from costmodel.answers.replicas import (
 )
 from costmodel.answers.workload import Limits, Load
 from costmodel.laws.acceptance import Acceptance
-from costmodel.optimizers.allowed import Contender
+from costmodel.optimizers.allowed import Contender, Evaluation
 from costmodel.optimizers.joint.floors import Floor
 from costmodel.optimizers.joint.objective import PER_COST, objective_value
 from costmodel.optimizers.joint.space import JointQuestion, Placement
@@ -70,33 +70,27 @@ class Node(Contender):
         return budgeted(self.setting, token_budget)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Evaluation:
-    """Designs of a node; arrays of shape [shapes, budgets, caps].
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LoadEvaluation(Evaluation):
+    """Designs of a node under a load; arrays of shape [shapes, budgets, caps].
+
+    A design fits where memory and token budget hold it, and meets what is asked where it is also
+    within the limits, and carries a stated rate that is limited or whose price is asked about.
 
     Args:
-        node: whose designs.
+        contender: the node, whose designs they are.
         busy: a replica that is kept busy.
         seen: what requests see: of the replicas under the stated rate, or of busy ones where none
             is stated.
         replicas: that are run.
-        value: of the objective; -inf where a design does not fit or misses a limit.
-        unlimited: of the objective, whether or not a design fits and meets the limits.
-        fits: where memory and token budget hold it.
         carries: where the replicas carry the stated rate; everywhere where none is stated.
-        meets: where it also meets the limits, and carries a stated rate that is limited or whose
-            price is asked about.
     """
 
-    node: Node
+    contender: Node
     busy: ReplicaSpeeds
     seen: Loaded
     replicas: Array
-    value: Array
-    unlimited: Array
-    fits: Mask
     carries: Mask
-    meets: Mask
 
     def excess(self, slo: Limits) -> Array:
         """By how much the limits would have to be multiplied to be met; infinite where a design
@@ -128,7 +122,7 @@ def budgeted(setting: Setting, token_budget: int) -> Setting:
     )
 
 
-def evaluate(question: JointQuestion, node: Node, priced: Priced | None = None) -> Evaluation:
+def evaluate(question: JointQuestion, node: Node, priced: Priced | None = None) -> LoadEvaluation:
     """All designs of a node: what the load makes of its priced shapes.
 
     Args:
@@ -155,14 +149,12 @@ def evaluate(question: JointQuestion, node: Node, priced: Priced | None = None) 
     watts: Number = 0.0
     if question.maximise == "tokens-per-joule":
         watts = node_watts(question, node, node.candidates, steps[:, None, :], busy.requests_per_s)
-    value = served_value(question, node, busy.requests_per_s, replicas, watts)
-    return Evaluation(
-        node=node,
+    return LoadEvaluation(
+        contender=node,
         busy=busy,
         seen=seen,
         replicas=replicas,
-        value=np.where(meets, value, -np.inf),
-        unlimited=value,
+        unlimited=served_value(question, node, busy.requests_per_s, replicas, watts),
         fits=fits,
         carries=carries,
         meets=meets,

@@ -18,7 +18,7 @@ from costmodel.answers.settings import build_setting
 from costmodel.optimizers.allowed import Contender, Pick, drafting
 from costmodel.optimizers.front import Front
 from costmodel.optimizers.joint.evaluation import (
-    Evaluation,
+    LoadEvaluation,
     Node,
     budgeted,
     evaluate,
@@ -157,7 +157,7 @@ def joint_search(
     order = sorted(range(len(nodes)), key=lambda at: (-bounds[at][0], at))
     best: list[tuple[float, int]] = []  # of the nodes looked at, value and place, best first
     front: Front[DesignName] = Front()
-    seen: dict[int, Evaluation] = {}
+    seen: dict[int, LoadEvaluation] = {}
     for done, at in enumerate(order):
         progress("searching", done, len(order))
         value, x, y = bounds[at]
@@ -299,13 +299,13 @@ def _bound(
 
 
 def _enter(
-    question: JointQuestion, front: Front[DesignName], at: int, evaluation: Evaluation
+    question: JointQuestion, front: Front[DesignName], at: int, evaluation: LoadEvaluation
 ) -> None:
     shape, budget, cap = np.nonzero(evaluation.fits)
     if not shape.size:
         return
     speeds, fits = evaluation.busy, evaluation.fits
-    devices = evaluation.node.placement.layout.devices
+    devices = evaluation.contender.placement.layout.devices
     x, y = (
         1.0 / speeds.tpot_s[fits],
         speeds.requests_per_s[fits] * question.load.output_tokens / devices,
@@ -317,7 +317,9 @@ def _enter(
     )
 
 
-def _ranked(question: JointQuestion, seen: dict[int, Evaluation], best: list[int]) -> list[Design]:
+def _ranked(
+    question: JointQuestion, seen: dict[int, LoadEvaluation], best: list[int]
+) -> list[Design]:
     """The best design of each of these nodes, and the next-best shape of the first of them."""
     places = [
         (at, shape) for at in best for shape in _shapes(seen[at])[: 2 if at == best[0] else 1]
@@ -326,13 +328,13 @@ def _ranked(question: JointQuestion, seen: dict[int, Evaluation], best: list[int
     return sorted(designs, key=lambda design: -design.value)
 
 
-def _shapes(evaluation: Evaluation) -> list[int]:
+def _shapes(evaluation: LoadEvaluation) -> list[int]:
     """Shapes of a node that meet the limits, best first."""
     values = evaluation.value.max(axis=(1, 2))
     return [at for at in np.argsort(-values, kind="stable").tolist() if values[at] > -np.inf]
 
 
-def _best_design(question: JointQuestion, evaluation: Evaluation, shape: int) -> Design:
+def _best_design(question: JointQuestion, evaluation: LoadEvaluation, shape: int) -> Design:
     """The best budget and cap of a shape; of equal ones that with the most to spare."""
     values, rates = evaluation.value[shape], evaluation.busy.requests_per_s[shape]
     equal = values >= values.max() * (1.0 - 1e-9)
@@ -341,7 +343,11 @@ def _best_design(question: JointQuestion, evaluation: Evaluation, shape: int) ->
 
 
 def design_at(
-    question: JointQuestion, evaluation: Evaluation, name: tuple[int, ...], *, busy: bool = False
+    question: JointQuestion,
+    evaluation: LoadEvaluation,
+    name: tuple[int, ...],
+    *,
+    busy: bool = False,
 ) -> Design:
     """A design of an evaluated node.
 
@@ -353,7 +359,7 @@ def design_at(
     """
     times = evaluation.busy if busy else evaluation.seen
     shape, _, cap = name
-    node, a = evaluation.node, evaluation.node.candidates[shape]
+    node, a = evaluation.contender, evaluation.contender.candidates[shape]
     batch, layout = int(node.batch[cap]), node.placement.layout
     scheduler = replace(
         node.setting.engine.scheduler or Scheduler(),
@@ -384,7 +390,7 @@ def design_at(
 
 
 def _no_design(
-    question: JointQuestion, unplaced: list[Unplaced], seen: dict[int, Evaluation]
+    question: JointQuestion, unplaced: list[Unplaced], seen: dict[int, LoadEvaluation]
 ) -> NoDesignError:
     if not seen:
         return NoDesignError(unplaced, "")
@@ -395,7 +401,7 @@ def _no_design(
     return NoDesignError(unplaced, _missed(question, seen), excess)
 
 
-def _missed(question: JointQuestion, seen: dict[int, Evaluation]) -> str:
+def _missed(question: JointQuestion, seen: dict[int, LoadEvaluation]) -> str:
     """What the designs that fit miss."""
     fitting = [evaluation for evaluation in seen.values() if evaluation.fits.any()]
     if not fitting:

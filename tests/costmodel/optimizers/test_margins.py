@@ -19,15 +19,14 @@ ASKED = DecodingConfiguration(
 
 def searched(candidates):
     runner = Contender(configuration=ASKED, setting=build_setting(ASKED), candidates=candidates)
-    found = search([runner], batches=[1, 64], contexts=[1024])
-    return found, [runner]
+    return search([runner], batches=[1, 64], contexts=[1024])
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.3, 0.6, 0.8])
 def test_a_tie_is_simpler_and_within_the_margin_and_the_simplest_of_those(rate):
-    found, contenders = searched([geometric(rate, k) for k in range(9)])
+    found = searched([geometric(rate, k) for k in range(9)])
     for row, cell in enumerate(found.cells):
-        tie, rates = tied(cell.winner, found, contenders), found.rates[0][:, row, 0]
+        tie, rates = tied(cell.winner, found), found.evaluations[0].value[:, row, 0]
         near = [k for k in range(9) if rates[k] > rates.max() * (1 - TIE_RATIO)]
         assert (
             cell.winner.acceptance.draft_tokens if tie is None else tie.acceptance.draft_tokens
@@ -39,12 +38,12 @@ def test_a_tie_is_simpler_and_within_the_margin_and_the_simplest_of_those(rate):
 def test_a_shorter_draft_ties_where_the_last_token_is_hardly_ever_kept():
     kept = geometric(0.8, 3)
     longer = replace(geometric(0.0, 4), tokens_per_step=kept.tokens_per_step * 1.03)
-    found, contenders = searched([geometric(0.0, 0), kept, longer])
-    ties = [tied(cell.winner, found, contenders) for cell in found.cells]
+    found = searched([geometric(0.0, 0), kept, longer])
+    ties = [tied(cell.winner, found) for cell in found.cells]
     for cell, tie in zip(found.cells, ties, strict=True):
         if (
             cell.winner.acceptance is longer
-            and cell.winner.tokens_per_s < found.rates[0][1].max() * 1.01
+            and cell.winner.tokens_per_s < found.evaluations[0].value[1].max() * 1.01
         ):
             assert tie is not None and tie.acceptance is kept
 
@@ -64,9 +63,9 @@ def noisy(generator, spread):
 
 
 def test_a_recording_is_enough_where_its_draws_agree():
-    found, contenders = searched(noisy(np.random.default_rng(1), 1e-4))
+    found = searched(noisy(np.random.default_rng(1), 1e-4))
     for cell in found.cells:
-        known = recorded(cell.winner, found, contenders, 5000)
+        known = recorded(cell.winner, found, 5000)
         assert (
             known.enough
             and known.enough_tokens == 5000
@@ -75,13 +74,13 @@ def test_a_recording_is_enough_where_its_draws_agree():
 
 
 def test_a_recording_is_short_where_its_draws_choose_otherwise():
-    found, contenders = searched(noisy(np.random.default_rng(1), 0.1))
+    found = searched(noisy(np.random.default_rng(1), 0.1))
     for cell in found.cells:
-        known = recorded(cell.winner, found, contenders, 5000)
+        known = recorded(cell.winner, found, 5000)
         assert not known.enough and known.loss_ratio > TOLERANCE_RATIO
         assert known.enough_tokens == round(5000 * (known.loss_ratio / TOLERANCE_RATIO) ** 2)
 
 
 def test_stated_rates_have_no_tokens_to_count():
-    found, contenders = searched([geometric(0.7, k) for k in range(5)])
-    assert recorded(found.cells[0].winner, found, contenders, 5000) is None
+    found = searched([geometric(0.7, k) for k in range(5)])
+    assert recorded(found.cells[0].winner, found, 5000) is None

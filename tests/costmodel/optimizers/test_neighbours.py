@@ -29,7 +29,7 @@ def answer():
 
 @pytest.fixture(scope="module")
 def around(answer):
-    return neighbourhoods(answer.contenders, answer.optimum)
+    return neighbourhoods(answer.optimum)
 
 
 def test_every_choice_has_its_neighbours(answer, around):
@@ -98,7 +98,7 @@ def test_carried_choices_lose_what_they_lose_there(answer, around):
 
 def test_what_is_not_allowed_says_why():
     answer = asked(DRAFTERS[:1], batches=[1], contexts=[1024], limits=Limits(tpot_s=0.0035))
-    (limited,) = neighbourhoods(answer.contenders, answer.optimum)
+    (limited,) = neighbourhoods(answer.optimum)
     barred = {beside.kind: beside.barred for beside in limited.neighbours}
     assert barred["off"] == "limits" and limited.neighbours[-1].barred
     assert all(
@@ -110,6 +110,6 @@ def test_what_is_not_allowed_says_why():
 
 def test_where_off_is_best_drafts_stand_beside_it():
     answer = asked(("eagle-3:0.1",), batches=[256], contexts=[1024])
-    (off,) = neighbourhoods(answer.contenders, answer.optimum)
+    (off,) = neighbourhoods(answer.optimum)
     assert off.winner.topology == "off" and [beside.kind for beside in off.neighbours] == ["shape"]
     assert off.neighbours[0].acceptance.draft_tokens == 1 and off.neighbours[0].lost_ratio > 0

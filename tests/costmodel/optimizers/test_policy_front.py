@@ -36,7 +36,7 @@ def searched(prompts, policies=None, question=QUESTION, batches=(1,), contexts=(
 
 
 def points_at(found, batch, context, floor=0.8):
-    return policy_points(found.contenders, found.optimum, batch=batch, context=context, floor=floor)
+    return policy_points(found.optimum, batch=batch, context=context, floor=floor)
 
 
 @pytest.fixture(scope="module")

@@ -94,7 +94,7 @@ def test_a_schedule_loses_little_at_every_batch_whichever_were_asked_about(model
 def test_one_schedule_for_all_contexts_loses_what_running_it_loses():
     one = contender("eagle-3", lengths=range(6))
     answer = found(one, batches=(1, 16, 64, 256), contexts=(256, 4096, 16_384))
-    [shared] = context_schedules([one], answer)
+    [shared] = context_schedules(answer)
     assert set(shared.losses) == {256, 4096, 16_384} and shared.configuration.context is None
     for context, (lost, own) in shared.losses.items():
         ran = []
@@ -112,7 +112,7 @@ def test_one_schedule_for_all_contexts_loses_what_running_it_loses():
                 ran.append(1 - rates[shared.schedule.draft_tokens_at(batch)] / max(rates.values()))
         assert lost == pytest.approx(np.mean(ran)) and own <= lost + 0.005 + 1e-12
     assert max(lost for lost, _ in shared.losses.values()) > 0
-    assert context_schedules([one], found(one, contexts=(256,))) == []
+    assert context_schedules(found(one, contexts=(256,))) == []
 
 
 def test_the_same_seed_gives_the_same_answer():

@@ -16,7 +16,7 @@ import numpy as np
 from app.answers.optimize.joint.simulated import DesignRun, Simulations, Traffic
 from costmodel.answers.workload import Limits
 from costmodel.optimizers.joint.comparison import DesignComparison, compare_designs
-from costmodel.optimizers.joint.evaluation import Evaluation, evaluate
+from costmodel.optimizers.joint.evaluation import LoadEvaluation, evaluate
 from costmodel.optimizers.joint.search import (
     Design,
     JointOptimum,
@@ -216,7 +216,7 @@ def _confirmed(simulations: Simulations, design: Design, seeds: int) -> Finalist
 
 
 def _following(
-    question: JointQuestion, base: Evaluation, tried: Sequence[Finalist]
+    question: JointQuestion, base: LoadEvaluation, tried: Sequence[Finalist]
 ) -> Design | None:
     """The best design that should meet the limits by the law as simulations correct it, and better
     than those that do.
@@ -231,7 +231,7 @@ def _following(
         for name in ("ttft_excess_ratio", "tpot_excess_ratio")
     )
     corrected = replace(question, slo=question.slo.scaled(ttft_ratio=ttft, tpot_ratio=tpot))
-    under = evaluate(corrected, base.node)
+    under = evaluate(corrected, base.contender)
     fresh = np.ones(under.fits.shape, dtype=np.bool_)
     for finalist in tried:
         place = _place(question, base, finalist.design)
@@ -252,11 +252,11 @@ def _highest(values: Array) -> tuple[int, ...]:
     return tuple(int(at) for at in np.unravel_index(int(np.argmax(values)), values.shape))
 
 
-def _place(question: JointQuestion, base: Evaluation, design: Design) -> tuple[int, int, int]:
+def _place(question: JointQuestion, base: LoadEvaluation, design: Design) -> tuple[int, int, int]:
     """Where a design stands among those of its node: its shape, token budget and batch cap."""
-    shape = next(at for at, a in enumerate(base.node.candidates) if a is design.acceptance)
+    shape = next(at for at, a in enumerate(base.contender.candidates) if a is design.acceptance)
     budget = question.token_budgets.index(design.scheduler.token_budget)
-    return shape, budget, int(np.flatnonzero(base.node.batch == design.batch)[0])
+    return shape, budget, int(np.flatnonzero(base.contender.batch == design.batch)[0])
 
 
 def _lower_caps(question: JointQuestion, design: Design) -> list[Design]:

@@ -160,11 +160,11 @@ def _best(result: Recommendation, rows: Sequence[PolicyRow], floor: float) -> st
     if not first.meets_floor:
         most = max(row.agreement or 0.0 for row in rows)
         return f"No policy agrees on {floor:.1%} of the tokens; at most {most:.1%}."
-    compared, optimum = result.contenders, result.optimum
+    optimum = result.optimum
     points = [
         at
         for batch in optimum.batches
-        for at in policy_points(compared, optimum, batch=batch, context=first.context, floor=floor)
+        for at in policy_points(optimum, batch=batch, context=first.context, floor=floor)
         if at.fits
     ]
     same = {at.batch: at for at in points if at.policy.name == first.policy}
