@@ -113,25 +113,48 @@ def candidate(pick: Pick, drafter: str | None) -> dict[str, Any]:
     }
 
 
+def ranked(pick: Pick, answer: Recommendation) -> dict[str, Any]:
+    """What a row says of anything that is ranked at a batch and context, whatever it costs.
+
+    Args:
+        pick: what to run.
+        answer: what was found.
+    """
+    a = pick.acceptance
+    beyond = context_remark(pick.contender.setting.target, pick.context)
+    return {
+        **candidate(pick, answer.names[pick.contender.source]),
+        **drafting(a),
+        "tree": a.tree.to_json() if a.tree is not None else None,
+        "tree_source": a.tree_source or None,
+        "proposal_ratio": a.proposal_ratio,
+        "rule": a.rule or None,
+        "remark": "; ".join(filter(None, (a.remark, beyond))),
+        "exit_layers": pick.configuration.exit_layers,
+    }
+
+
+def estimated(picked: search.Choice, answer: Recommendation) -> dict[str, Any]:
+    """What a row says of the estimate of a choice: numbers with intervals, and what they rest on.
+
+    Args:
+        picked: with its estimate.
+        answer: what was found.
+    """
+    result = picked.result
+    return {
+        **point(result, picked.intervals),
+        "tpot_s": float(result.step_s) / picked.acceptance.tokens_per_step,
+        "limit": str(result.step.limit),
+        "breakdown_s": phases(result),
+        "provenance": provenance(picked.contender.setting, result, answer.source(picked)),
+        "configuration": answer.configuration(picked).to_json(),
+    }
+
+
 def choice(picked: search.Choice, answer: Recommendation) -> ChoiceRow:
     """One ranked configuration."""
-    a, result, setting = picked.acceptance, picked.result, picked.contender.setting
-    beyond = context_remark(setting.target, picked.context)
-    named = candidate(picked, answer.names[picked.contender.source])
-    return ChoiceRow(
-        **named | drafting(a),
-        tree=a.tree.to_json() if a.tree is not None else None,
-        tree_source=a.tree_source or None,
-        proposal_ratio=a.proposal_ratio,
-        rule=a.rule or None,
-        remark="; ".join(filter(None, (a.remark, beyond))),
-        exit_layers=picked.configuration.exit_layers,
-        **point(result, picked.intervals),
-        limit=str(result.step.limit),
-        breakdown_s=phases(result),
-        provenance=provenance(setting, result, answer.source(picked)),
-        configuration=answer.configuration(picked).to_json(),
-    )
+    return ChoiceRow(**ranked(picked, answer), **estimated(picked, answer))
 
 
 def unmet_rows(unmet: Sequence[Unmet], limits: Limits) -> list[MarkedCell]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from app.answers.optimize.rows import (
+from app.answers.optimize.counted_rows import (
     CountedInUse,
     CountedLength,
     CountedVerdict,

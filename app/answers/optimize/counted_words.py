@@ -9,7 +9,7 @@ from typing import Annotated
 from app.answers.answer import Column, Row, Table, columns_of
 from app.answers.estimates import Interval
 from app.answers.numbers import plain
-from app.answers.optimize.rows import CountedVerdict, Counters, NextRunRow
+from app.answers.optimize.counted_rows import CountedVerdict, Counters, NextRunRow
 from hardware_profiles.units import MILLI
 
 CAPTION = (

@@ -22,6 +22,7 @@ from app.answers.optimize.choices import (
     unmet_rows,
 )
 from app.answers.optimize.counted import counted_answer
+from app.answers.optimize.counted_rows import Counters
 from app.answers.optimize.drafters import asked_drafters, deployment_options, draft_axes
 from app.answers.optimize.masked import (
     DEFAULT_MODEL,
@@ -31,7 +32,7 @@ from app.answers.optimize.masked import (
     unplayed_rows,
 )
 from app.answers.optimize.recommended import Recommended, together
-from app.answers.optimize.rows import ChoiceRow, Counters
+from app.answers.optimize.rows import ChoiceRow
 from app.answers.progress import progress_line
 from app.questions.field import inputs_of
 from app.questions.optimize import DEFAULT_BATCHES, OptimizeQuestion

@@ -14,8 +14,7 @@ import numpy as np
 from app.answers.breakeven.paying import paying_row
 from app.answers.cells import MarkedCell
 from app.answers.drafting import draft_words, policy_words
-from app.answers.estimates import phases, point, provenance
-from app.answers.optimize.choices import candidate
+from app.answers.optimize.choices import estimated, ranked
 from app.answers.optimize.rows import MaskedQuality, PayingPolicy, PolicyRow
 from app.questions.field import fields_of, refuse
 from app.questions.groups import (
@@ -253,18 +252,13 @@ def paying_policies(answer: Recommendation, seed: int) -> list[PayingPolicy]:
 
 def _row(at: PolicyPoint, answer: Recommendation) -> PolicyRow:
     """A policy without intervals of the cost model."""
-    a, policy, played = at.acceptance, at.policy, at.acceptance.played
+    policy, played = at.policy, at.acceptance.played
     assert played is not None
     return PolicyRow(
-        **candidate(at, answer.names[at.contender.source]),
-        tree=None,
-        tree_source=None,
+        **ranked(at, answer),
         tokens_per_step_interval=played.replay.tokens_per_step_interval,
-        proposal_ratio=a.proposal_ratio,
-        rule=None,
-        remark=a.remark,
-        exit_layers=None,
         step_s=at.step_s,
+        tpot_s=at.batch / at.tokens_per_s,
         tokens_per_s=at.tokens_per_s,
         speedup=at.tokens_per_s / at.plain_tokens_per_s,
         policy=policy.name,
@@ -289,20 +283,17 @@ def _priced(row: PolicyRow, at: PolicyPoint, answer: Recommendation, seed: int) 
     run.
     """
     picked = choice_of(at.contender, at.place, at.batch, at.context, seed)
-    setting, result = at.contender.setting, picked.result
     needed = needed_pace(
-        setting, batch=at.batch, context=at.context, generator=np.random.default_rng(seed)
+        at.contender.setting,
+        batch=at.batch,
+        context=at.context,
+        generator=np.random.default_rng(seed),
     )
-    numbers = point(result, picked.intervals)
+    numbers = estimated(picked, answer)
+    known = ("step_s", "tpot_s", "tokens_per_s", "speedup", "tokens_per_step_interval")
     return replace(
         row,
-        step_s_interval=numbers["step_s_interval"],
-        tokens_per_s_interval=numbers["tokens_per_s_interval"],
-        speedup_interval=numbers["speedup_interval"],
-        limit=str(result.step.limit),
-        breakdown_s=phases(result),
-        provenance=provenance(setting, result, answer.source(picked)),
+        **{name: value for name, value in numbers.items() if name not in known},
         needed_tokens_per_step=needed.tokens_per_pass,
         needed_tokens_per_step_interval=needed.bounds,
-        configuration=answer.configuration(picked).to_json(),
     )

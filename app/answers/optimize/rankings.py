@@ -8,11 +8,11 @@ from dataclasses import dataclass, fields
 from typing import Any, get_type_hints
 
 from app.answers.answer import read_row
+from app.answers.optimize.counted_rows import Counters
 from app.answers.optimize.rows import (
     CellRow,
     ChoiceRow,
     ContextScheduleRow,
-    Counters,
     DrafterRow,
     Emission,
     MaskedQuality,

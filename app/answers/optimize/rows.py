@@ -1,5 +1,5 @@
-"""What are the rows of `optimize`? Choices, who wins where and what stands beside it, schedules,
-drafters, and what an engine's counters say.
+"""What are the rows of `optimize`? What may be run (choices, policies, designs), who wins where and
+what stands beside it, schedules and drafters.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,11 @@ class Candidate(Compared):
     method: Annotated[str, Column("Decoding method.")]
     batch: Annotated[int, Column("Requests that decode together.")]
     context: Annotated[int, Column("Cached tokens per request.")]
+    tpot_s: Annotated[float, Column("Mean time per output token.", "TPOT", "s")]
     tokens_per_s: Annotated[float, Column("Tokens of all requests.", "tokens/s")]
+    speedup: Annotated[
+        float, Column("Against no speculation at the same batch and context.", decimals=2)
+    ]
     configuration: Annotated[
         Mapping[str, Any] | None, Column("What to run, as `--config` reads it.")
     ] = None
@@ -68,11 +72,10 @@ class ChoiceRow(Candidate):
     tokens_per_step_interval: Annotated[
         Interval | None, Column("Interval of the tokens per step.")
     ] = None
-    tokens_per_s_interval: Annotated[Interval | None, Column("Its interval.")] = None
-    speedup: Annotated[
-        float, Column("Against no speculation at the same batch and context.", decimals=2)
-    ]
-    speedup_interval: Annotated[Interval | None, Column("Its interval.")] = None
+    tokens_per_s_interval: Annotated[
+        Interval | None, Column("Interval of the tokens per second.")
+    ] = None
+    speedup_interval: Annotated[Interval | None, Column("Interval of the speedup.")] = None
     limit: Annotated[str | None, Column("What the step waits for.")] = None
     breakdown_s: Annotated[Phases | None, Column("Where the step's time goes.")] = None
     provenance: Annotated[ProvenanceRow | None, Column("Where the numbers come from.")] = None
@@ -143,6 +146,117 @@ class PolicyRow(ChoiceRow):
             f"{where}: needs {self.needed_tokens_per_step:.2f} [{low:.2f}–{high:.2f}] tokens per"
             f" pass to equal {twin}; has {self.tokens_per_step:.2f} and {verdict}"
         )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SimulatedDesign(Row):
+    """What simulations of one replica of a design say, means over seeds."""
+
+    objective_ratio: Annotated[float, Column("Simulated over predicted objective.")]
+    seeds: Annotated[int, Column("Simulations.")]
+    tokens_per_s_per_replica: Annotated[float, Column("Output tokens.")]
+    tpot_s: Annotated[float, Column("Mean time per output token.", unit="s")]
+    ttft_s: Annotated[float, Column("Mean time to the first token.", unit="s")]
+    good_ratio: Annotated[float, Column("Share of requests within the limits.", unit="ratio")]
+    sustained: Annotated[bool, Column("Whether the backlog does not grow.")]
+    meets_limits: Annotated[bool, Column("Whether it is sustained and within the limits.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DesignRow(Candidate):
+    """One design: what it is, what is predicted of it, and what was simulated.
+
+    Its batch is what a replica has in flight at most, its context what a request reads on average
+    while it decodes, its tokens per second those of all replicas at most.
+    """
+
+    layout: Annotated[str, Column("How a replica's devices share the model.")]
+    tp: Annotated[int, Column("Devices that share every layer.")]
+    dp: Annotated[int, Column("Copies of the layers without experts.")]
+    ep: Annotated[int, Column("Devices that share the routed experts.")]
+    pp: Annotated[int, Column("Pipeline stages.")]
+    dtype: Annotated[str, Column("Weight format.")]
+    kv_dtype: Annotated[str, Column("Cache format.")]
+    batch_cap: Annotated[int, Column("Most requests in flight of a scheduler.", "cap")]
+    token_budget: Annotated[int, Column("Most query tokens of an iteration.", "budget")]
+    replicas: Annotated[int, Column("Replicas.")]
+    devices: Annotated[int, Column("Devices of all replicas.")]
+    requests_per_s: Annotated[float, Column("That all replicas finish at most.")]
+    tokens_per_s_per_user: Annotated[float, Column("Of one request.", "tokens/s per user")]
+    tokens_per_s_per_device: Annotated[float, Column("Of one device.", "tokens/s per device")]
+    ttft_s: Annotated[float, Column("Mean time to the first token, predicted.", unit="s")]
+    meets_limits: Annotated[bool, Column("Whether it does what is asked within the limits.")]
+    carries_load: Annotated[bool, Column("Whether it carries the stated rate.")]
+    predicted_objective: Annotated[float | None, Column("What is maximised, predicted.")]
+    objective: Annotated[float | None, Column("The same, as simulations correct it.")]
+    usd_per_hour: Annotated[float | None, Column("Price of all devices.")]
+    simulated: Annotated[SimulatedDesign | None, Column("What was simulated of it.")]
+    not_simulated: Annotated[str | None, Column("Why nothing was.")]
+    calibrated: Annotated[bool, Column("Whether the device's kernels were measured.")]
+
+    @property
+    def design(
+        self,
+    ) -> Annotated[
+        str, Column("Where and what.", of=("device", "layout", "dtype", "drafter", "draft"))
+    ]:
+        """The design in a cell: `b200-sxm tp2 fp8, eagle-3 chain:3`."""
+        cache = f"/{self.kv_dtype} cache" if self.kv_dtype != "bf16" else ""
+        drafts = "no drafts" if self.topology == "off" else self.words
+        return f"{self.device} {self.layout} {self.dtype}{cache}, {drafts}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FinalistRow(DesignRow):
+    """The best design of a drafter and placement, compared with the others."""
+
+    objective_interval: Annotated[Interval, Column("Interval of the objective.")]
+    best_probability: Annotated[float, Column("That it is the best.")]
+    loses_to_winner_probability: Annotated[
+        float | None, Column("That the first design is better; None of the first.")
+    ]
+
+    @property
+    def run(self) -> Annotated[str, Column("What to run.", of=("drafter", "draft"))]:
+        """What is drafted, and what the design misses."""
+        return self._marked(self.words)
+
+    @property
+    def marked_design(self) -> str:
+        """The design in a cell, and what it misses."""
+        return self._marked(self.design)
+
+    def _marked(self, words: str) -> str:
+        if self.meets_limits:
+            return words
+        missed = "misses limits" if self.carries_load else "carries a part of the load"
+        return f"{words}, {missed}"
+
+    @property
+    def seen_tpot_s(self) -> Annotated[float, Column("Mean time per token.", "TPOT", "s")]:
+        """Time per output token: simulated, else predicted."""
+        return (self.simulated or self).tpot_s
+
+    @property
+    def seen_ttft_s(self) -> Annotated[float, Column("Mean time to first token.", "TTFT", "s")]:
+        """Time to the first token: simulated, else predicted."""
+        return (self.simulated or self).ttft_s
+
+    @property
+    def deviation(
+        self,
+    ) -> Annotated[str | None, Column("Against predicted.", "simulated", of=("simulated",))]:
+        """By how much the simulated objective differs from the prediction."""
+        run = self.simulated
+        return None if run is None else f"{100 * (run.objective_ratio - 1):+.0f} %"
+
+    @property
+    def loses(
+        self,
+    ) -> Annotated[str | None, Column("To the first.", of=("loses_to_winner_probability",))]:
+        """The probability that the first design is better."""
+        lost = self.loses_to_winner_probability
+        return None if lost is None else f"{100 * lost:.0f} %"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -371,95 +485,6 @@ class MaskedQuality(Row):
             f"{count} prompts (cache {cache})" for cache, count in self.prompts.items()
         )
         return f"{self.definition}; {prompts}, canvas of {self.canvas_tokens} tokens; {self.remark}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CountedInUse(Row):
-    """What runs now, as counted, and what is predicted for it where it runs."""
-
-    draft_tokens: Annotated[int | None, Column("Longest draft.")]
-    mean_draft_tokens: Annotated[float | None, Column("Mean draft.")]
-    mixed: Annotated[bool, Column("Whether drafts of several lengths were counted together.")]
-    compared_draft_tokens: Annotated[int, Column("The length that others are compared with.")]
-    steps: Annotated[int | None, Column("Drafts counted.")]
-    accepted_tokens: Annotated[int | None, Column("Draft tokens accepted.")]
-    tokens_per_step: Annotated[float, Column("Tokens emitted per step.")]
-    tokens_per_step_interval: Annotated[Interval, Column("Its interval.")]
-    proposal_ratio: Annotated[float | None, Column("Share of steps with a proposal.")]
-    batch: Annotated[float | None, Column("Mean requests of a step.")]
-    batch_from: Annotated[str | None, Column("What tells them.")]
-    prompt_tokens: Annotated[float | None, Column("Mean prompt.")]
-    output_tokens: Annotated[float | None, Column("Mean output.")]
-    tpot_s: Annotated[float | None, Column("Time per output token, stated by the engine.")]
-    predicted_tpot_s: Annotated[float | None, Column("The same, predicted.")]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CountedLength(Row):
-    """What counters tell of a draft length."""
-
-    draft_tokens: Annotated[int, Column("Draft tokens per request and step.")]
-    how: Annotated[str, Column("How it is known: `counted`, `between` or `beyond`.")]
-    tokens_per_step: Annotated[float, Column("Tokens emitted per step.")]
-    tokens_per_step_interval: Annotated[Interval, Column("Its interval.")]
-    least_tokens_per_step: Annotated[float, Column("The least that is possible.")]
-    most_tokens_per_step: Annotated[float, Column("The most that is possible.")]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CountedVerdict(Row):
-    """Whether what runs should be changed at one batch and context."""
-
-    batch: Annotated[int, Column("Requests that decode together.")]
-    context: Annotated[int, Column("Cached tokens per request.")]
-    answer: Annotated[str, Column("`keep`, `change` or `unsure`.")]
-    suffices: Annotated[bool, Column("Whether the counts suffice to say so.")]
-    in_use_draft_tokens: Annotated[int, Column("Length that runs.")]
-    in_use_tokens_per_s: Annotated[float | None, Column("Its tokens/s; none: it does not fit.")]
-    best_draft_tokens: Annotated[int, Column("Best length of which counters tell.")]
-    best_tokens_per_s: Annotated[float, Column("Its tokens/s.")]
-    gain_ratio: Annotated[float | None, Column("What it gains.")]
-    gain_ratio_interval: Annotated[Interval | None, Column("Its interval.")]
-    gain_ratio_interval_of_counts: Annotated[Interval | None, Column("Of counts alone.")]
-    faster_probability: Annotated[float, Column("That it is faster.")]
-    counts_loss_ratio: Annotated[float, Column("What so few counts may hide.")]
-    unknown_draft_tokens: Annotated[int | None, Column("Length that could gain most.")]
-    unknown_gain_ratio: Annotated[float, Column("The most that it could gain.")]
-    law_best_draft_tokens: Annotated[int, Column("Best length if acceptance goes on.")]
-    law_gain_ratio: Annotated[float, Column("What that gains.")]
-    runs_now: Annotated[bool, Column("Whether the engine runs at this batch.")]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NextRunRow(Row):
-    """What to measure next."""
-
-    draft_tokens: Annotated[int, Column("Length to run.")]
-    steps: Annotated[int, Column("Drafts to count; 0: only the time of steps is missing.")]
-    batch: Annotated[int, Column("Requests that decode together.")]
-    context: Annotated[int, Column("Cached tokens per request.")]
-    reason: Annotated[str, Column("Why it is not known.")]
-    could_gain_ratio: Annotated[float, Column("The most that it could gain.")]
-    law_gain_ratio: Annotated[float | None, Column("What it gains if acceptance goes on.")]
-    interval_ratio: Annotated[float, Column("How closely it is known then.")]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Counters(Row):
-    """What an engine's counters say of its draft length."""
-
-    engine: Annotated[str, Column("Engine that was scraped.")]
-    scrapes: Annotated[Sequence[str], Column("Files.")]
-    model: Annotated[str, Column("Model that was served.")]
-    method: Annotated[str, Column("What drafts.")]
-    in_use: Annotated[CountedInUse, Column("What runs now.")]
-    lengths: Annotated[Sequence[CountedLength], Column("What is known of each length.")]
-    verdicts: Annotated[Sequence[CountedVerdict], Column("What to do, by batch and context.")]
-    suffices: Annotated[bool, Column("Whether the counts suffice everywhere.")]
-    suffices_now: Annotated[bool, Column("Whether they do where the engine runs.")]
-    tolerance_ratio: Annotated[float, Column("Gain below which nothing is changed.")]
-    next: Annotated[Sequence[NextRunRow], Column("What to measure next.")]
-    notes: Annotated[str, Column("Notes on the counts.")]
 
 
 def run_words(drafter: str | None, topology: str, draft: str) -> str:

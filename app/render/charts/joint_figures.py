@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from html import escape
 
 from app.answers.numbers import digits
-from app.answers.optimize.joint.rows import DesignRow, JointAnswer
+from app.answers.optimize.joint.rows import JointAnswer
+from app.answers.optimize.rows import DesignRow
 from app.render.charts.charts import NEUTRAL, PALETTE, Figure, framed
 from hardware_profiles.units import MILLI
 

@@ -8,7 +8,8 @@ from html import escape
 from pathlib import Path
 
 from app.answers.numbers import digits
-from app.answers.optimize.joint.rows import DesignRow, FinalistRow, JointAnswer
+from app.answers.optimize.joint.rows import JointAnswer
+from app.answers.optimize.rows import DesignRow, FinalistRow
 from app.answers.placements import MarkedPlacement
 from app.render.charts.charts import Figure, interval_words
 from app.render.charts.joint_figures import front_figure

@@ -13,19 +13,18 @@ from app.answers.optimize.joint.question import joint_question
 from app.answers.optimize.joint.rows import (
     AskedLimits,
     AskedObjective,
-    DesignRow,
-    FinalistRow,
     JointAnswer,
     SearchCounts,
-    SimulatedDesign,
 )
 from app.answers.optimize.joint.simulated import DesignRun, Traffic
+from app.answers.optimize.rows import DesignRow, FinalistRow, SimulatedDesign
 from app.answers.placements import marked_placements
 from app.answers.progress import counting
 from app.exporters.registry import ENGINES
 from app.questions.field import inputs_of
 from app.questions.optimize import OptimizeQuestion
 from app.questions.places import is_object
+from costmodel.answers.estimate import estimate
 from costmodel.optimizers.joint.objective import UNITS
 from costmodel.optimizers.joint.space import JointQuestion
 
@@ -135,6 +134,12 @@ def _row(kind: type[_Design], joint: JointQuestion, finalist: Finalist, **more: 
     layout = design.contender.placement.layout
     device, formats = design.contender.setting.device, design.contender.setting.deployment.precision
     price, output_tokens = device.price_usd_per_hour, joint.load.output_tokens
+    steady = estimate(
+        design.contender.setting,
+        design.acceptance,
+        batch=float(design.batch),
+        context=joint.load.decode_context,
+    )
     drafter = joint.compared.names[design.contender.source] if design.contender.drafts else ""
     return kind(
         **candidate(design, drafter),
@@ -154,6 +159,7 @@ def _row(kind: type[_Design], joint: JointQuestion, finalist: Finalist, **more: 
         tokens_per_s_per_user=1.0 / design.tpot_s,
         tokens_per_s_per_device=design.tokens_per_s_per_device(output_tokens),
         tpot_s=design.tpot_s,
+        speedup=float(steady.speedup),
         ttft_s=design.ttft_s,
         meets_limits=finalist.meets(joint.slo),
         carries_load=design.carries,

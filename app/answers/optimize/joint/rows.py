@@ -8,127 +8,14 @@ from app.answers.answer import Column, Row, Table
 from app.answers.cells import reason_lines
 from app.answers.numbers import digits
 from app.answers.optimize.chosen import Chosen
-from app.answers.optimize.rows import Candidate
+from app.answers.optimize.rows import DesignRow, FinalistRow
 from app.answers.placements import MarkedPlacement
 from app.answers.sentences import folded
 from hardware_profiles.errors import InfeasibleError
 from hardware_profiles.units import MILLI
 
-Interval = tuple[float, float]
 _FRONT_ROWS = 12
 _AXES = ("device", "layout", "dtype", "kv_dtype", "devices", "batch_cap", "token_budget")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SimulatedDesign(Row):
-    """What simulations of one replica of a design say, means over seeds."""
-
-    objective_ratio: Annotated[float, Column("Simulated over predicted objective.")]
-    seeds: Annotated[int, Column("Simulations.")]
-    tokens_per_s_per_replica: Annotated[float, Column("Output tokens.")]
-    tpot_s: Annotated[float, Column("Mean time per output token.", unit="s")]
-    ttft_s: Annotated[float, Column("Mean time to the first token.", unit="s")]
-    good_ratio: Annotated[float, Column("Share of requests within the limits.", unit="ratio")]
-    sustained: Annotated[bool, Column("Whether the backlog does not grow.")]
-    meets_limits: Annotated[bool, Column("Whether it is sustained and within the limits.")]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DesignRow(Candidate):
-    """One design: what it is, what is predicted of it, and what was simulated.
-
-    Its batch is what a replica has in flight at most, its context what a request reads on average
-    while it decodes, its tokens per second those of all replicas at most.
-    """
-
-    layout: Annotated[str, Column("How a replica's devices share the model.")]
-    tp: Annotated[int, Column("Devices that share every layer.")]
-    dp: Annotated[int, Column("Copies of the layers without experts.")]
-    ep: Annotated[int, Column("Devices that share the routed experts.")]
-    pp: Annotated[int, Column("Pipeline stages.")]
-    dtype: Annotated[str, Column("Weight format.")]
-    kv_dtype: Annotated[str, Column("Cache format.")]
-    batch_cap: Annotated[int, Column("Most requests in flight of a scheduler.", "cap")]
-    token_budget: Annotated[int, Column("Most query tokens of an iteration.", "budget")]
-    replicas: Annotated[int, Column("Replicas.")]
-    devices: Annotated[int, Column("Devices of all replicas.")]
-    requests_per_s: Annotated[float, Column("That all replicas finish at most.")]
-    tokens_per_s_per_user: Annotated[float, Column("Of one request.", "tokens/s per user")]
-    tokens_per_s_per_device: Annotated[float, Column("Of one device.", "tokens/s per device")]
-    tpot_s: Annotated[float, Column("Mean time per output token, predicted.", unit="s")]
-    ttft_s: Annotated[float, Column("Mean time to the first token, predicted.", unit="s")]
-    meets_limits: Annotated[bool, Column("Whether it does what is asked within the limits.")]
-    carries_load: Annotated[bool, Column("Whether it carries the stated rate.")]
-    predicted_objective: Annotated[float | None, Column("What is maximised, predicted.")]
-    objective: Annotated[float | None, Column("The same, as simulations correct it.")]
-    usd_per_hour: Annotated[float | None, Column("Price of all devices.")]
-    simulated: Annotated[SimulatedDesign | None, Column("What was simulated of it.")]
-    not_simulated: Annotated[str | None, Column("Why nothing was.")]
-    calibrated: Annotated[bool, Column("Whether the device's kernels were measured.")]
-
-    @property
-    def design(
-        self,
-    ) -> Annotated[
-        str, Column("Where and what.", of=("device", "layout", "dtype", "drafter", "draft"))
-    ]:
-        """The design in a cell: `b200-sxm tp2 fp8, eagle-3 chain:3`."""
-        cache = f"/{self.kv_dtype} cache" if self.kv_dtype != "bf16" else ""
-        drafts = "no drafts" if self.topology == "off" else self.words
-        return f"{self.device} {self.layout} {self.dtype}{cache}, {drafts}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FinalistRow(DesignRow):
-    """The best design of a drafter and placement, compared with the others."""
-
-    objective_interval: Annotated[Interval, Column("Interval of the objective.")]
-    best_probability: Annotated[float, Column("That it is the best.")]
-    loses_to_winner_probability: Annotated[
-        float | None, Column("That the first design is better; None of the first.")
-    ]
-
-    @property
-    def run(self) -> Annotated[str, Column("What to run.", of=("drafter", "draft"))]:
-        """What is drafted, and what the design misses."""
-        return self._marked(self.words)
-
-    @property
-    def marked_design(self) -> str:
-        """The design in a cell, and what it misses."""
-        return self._marked(self.design)
-
-    def _marked(self, words: str) -> str:
-        if self.meets_limits:
-            return words
-        missed = "misses limits" if self.carries_load else "carries a part of the load"
-        return f"{words}, {missed}"
-
-    @property
-    def seen_tpot_s(self) -> Annotated[float, Column("Mean time per token.", "TPOT", "s")]:
-        """Time per output token: simulated, else predicted."""
-        return (self.simulated or self).tpot_s
-
-    @property
-    def seen_ttft_s(self) -> Annotated[float, Column("Mean time to first token.", "TTFT", "s")]:
-        """Time to the first token: simulated, else predicted."""
-        return (self.simulated or self).ttft_s
-
-    @property
-    def deviation(
-        self,
-    ) -> Annotated[str | None, Column("Against predicted.", "simulated", of=("simulated",))]:
-        """By how much the simulated objective differs from the prediction."""
-        run = self.simulated
-        return None if run is None else f"{100 * (run.objective_ratio - 1):+.0f} %"
-
-    @property
-    def loses(
-        self,
-    ) -> Annotated[str | None, Column("To the first.", of=("loses_to_winner_probability",))]:
-        """The probability that the first design is better."""
-        lost = self.loses_to_winner_probability
-        return None if lost is None else f"{100 * lost:.0f} %"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
