@@ -5,9 +5,11 @@ batch of a grid. Leaves out pipeline stages, context groups and prompts (`rooftr
 --cp`, `rooftree simulate`).
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +25,8 @@ from hardware_profiles.errors import InputError
 
 TENSOR = (1, 2, 4, 8)
 EXPERT = (8, 16, 32)  # data copies of attention, over which experts are spread
+MOST_DEVICES = 1024
+_NAMED = re.compile(r"(?:(tp|pp|dp|ep)([0-9]{1,4}))")
 BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 
 
@@ -66,6 +70,48 @@ class Layout(NamedTuple):
             pipeline_parallel=self.pipeline,
         )
         return replace(configuration, deployment=where)
+
+
+def layout_named(text: str) -> Layout:
+    """The layout that a text such as `tp2` or `tp2dp4ep8` names.
+
+    Example:
+        >>> layout_named("tp2dp4ep8").devices
+        8
+
+    Raises:
+        InputError: anything else.
+    """
+    parts = _NAMED.findall(text)
+    sizes = {name: int(size) for name, size in parts}
+    if (
+        "".join(name + size for name, size in parts) != text
+        or len(sizes) != len(parts)
+        or 0 in sizes.values()
+    ):
+        raise InputError("must be layouts such as tp2 or tp2dp4ep8", key="layouts", value=text)
+    layout = Layout(sizes.get("tp", 1), sizes.get("dp", 1), sizes.get("ep", 1), sizes.get("pp", 1))
+    if not text or layout.devices % layout.expert or layout.devices > MOST_DEVICES:
+        raise InputError(
+            "must spread experts over devices of the layout", key="layouts", value=text
+        )
+    return layout
+
+
+def usual_layouts(model: str, most: int) -> list[Layout]:
+    """Powers of two of tensor devices up to `most`; of a model with experts also spread experts and
+    data copies.
+
+    Args:
+        model: target, by name or path.
+        most: devices of a replica at most, >= 1.
+    """
+    powers = [2**n for n in range(most.bit_length())]
+    layouts = [Layout(tensor) for tensor in powers]
+    if not load_model(model).is_moe:
+        return layouts
+    spread = [Layout(tp, dp, tp * dp) for dp, tp in product(powers, powers) if 1 < tp * dp <= most]
+    return [*layouts, *spread]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

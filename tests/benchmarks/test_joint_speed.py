@@ -10,7 +10,8 @@ from costmodel.answers.workload import Limits, load_of_means
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.drafters.default_drafters import default_drafters
 from costmodel.optimizers.joint.search import joint_search
-from costmodel.optimizers.joint.space import JointQuestion, all_placements, usual_layouts
+from costmodel.optimizers.joint.space import JointQuestion, all_placements
+from costmodel.optimizers.layouts import usual_layouts
 from costmodel.optimizers.recommend import compare
 
 TRAFFIC = Traffic(requests=None, prompt_tokens="1024", output_tokens="uniform:128:384")

@@ -21,7 +21,8 @@ from costmodel.answers.workload import Limits, Load
 from costmodel.optimizers.drafters.default_drafters import default_drafters
 from costmodel.optimizers.joint.evaluation import budgeted
 from costmodel.optimizers.joint.search import Design, joint_search
-from costmodel.optimizers.joint.space import JointQuestion, usual_layouts
+from costmodel.optimizers.joint.space import JointQuestion
+from costmodel.optimizers.layouts import usual_layouts
 from costmodel.optimizers.recommend import ComparedDrafters, compare
 from hardware_profiles.errors import InfeasibleError, InputError
 from hardware_profiles.loader import load_device

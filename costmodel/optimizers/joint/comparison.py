@@ -15,9 +15,8 @@ import numpy as np
 
 from costmodel.answers.energy import power_model
 from costmodel.answers.estimate import estimate
-from costmodel.answers.loads import Loaded
 from costmodel.answers.uncertainty import DRAWS, HALF_WIDTH_SIGMA, draw_steps, interval
-from costmodel.optimizers.joint.evaluation import law, node_watts, served_value
+from costmodel.optimizers.joint.evaluation import law, node_watts, seen_by_requests, served_value
 from costmodel.optimizers.joint.search import Design
 from costmodel.optimizers.joint.space import JointQuestion
 from costmodel.passes.ops import Array
@@ -143,11 +142,8 @@ def _drawn(question: JointQuestion, design: Design, place: int, errors: _SharedE
         slower=slower,
         shapes=[a],
     )
-    seen = Loaded(capped.batch, *busy[1:])
-    if question.rate_stated:
-        planned = question.utilisation * busy.requests_per_s
-        share = question.load.requests_per_s / design.replicas
-        seen = curve.under(np.minimum(share, planned), capped.batch)
+    replicas = np.asarray(float(design.replicas))
+    seen, _ = seen_by_requests(question, capped, curve, busy, replicas)
     watts: Array | float = 0.0
     if question.maximise == "tokens-per-joule":
         spread = np.log1p(power_model(device).spread_ratio) / HALF_WIDTH_SIGMA
@@ -155,9 +151,7 @@ def _drawn(question: JointQuestion, design: Design, place: int, errors: _SharedE
         watts = node_watts(question, capped, [a], step_s, busy.requests_per_s) * np.exp(
             spread * model
         )
-    value = served_value(
-        question, node, busy.requests_per_s, np.asarray(float(design.replicas)), watts
-    )
+    value = served_value(question, node, busy.requests_per_s, replicas, watts)
     meets = capped.is_cap & question.slo.met(ttft_s=seen.ttft_s, tpot_s=seen.tpot_s)
     return np.asarray(np.max(np.where(meets, value, 0.0), axis=1))
 

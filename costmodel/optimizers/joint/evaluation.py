@@ -141,7 +141,8 @@ def evaluate(question: JointQuestion, node: Node, priced: Priced | None = None) 
     tokens = np.array([a.tokens_per_step for a in node.candidates])[:, None, None]
     room_for = most_sharing(question.load, rows, budgets, question.load.output_tokens / tokens)
     fits = node.is_cap & (node.batch <= most) & (node.batch / copies <= room_for)
-    replicas, carries, seen = _under_load(question, node, curve, busy)
+    replicas = _replicas(question, node, curve, busy.requests_per_s.shape)
+    seen, carries = seen_by_requests(question, node, curve, busy, replicas)
     within = question.slo.met(ttft_s=seen.ttft_s, tpot_s=seen.tpot_s)
     # a part of a load would be served for less, and within limits that the rest of it misses
     whole = question.rate_stated and (question.slo.limited or question.maximise in PER_COST)
@@ -161,27 +162,43 @@ def evaluate(question: JointQuestion, node: Node, priced: Priced | None = None) 
     )
 
 
-def _under_load(
-    question: JointQuestion, node: Node, curve: Curve, busy: ReplicaSpeeds
-) -> tuple[Array, Mask, Loaded]:
-    """Replicas that are run, whether they carry a stated rate, and what requests see."""
-    held = question.most_devices // node.placement.layout.devices
+def _replicas(question: JointQuestion, node: Node, curve: Curve, shape: tuple[int, ...]) -> Array:
+    """Replicas that are run: the fewest that carry a stated rate within the limits, else all that
+    the devices hold.
+    """
+    held = float(question.most_devices // node.placement.layout.devices)
+    if not question.rate_stated:
+        return np.full(shape, held)
+    least = least_replicas(
+        curve,
+        question.load.requests_per_s,
+        node.batch,
+        question.slo,
+        utilisation=question.utilisation,
+        most=int(held),
+    )
+    return np.where(np.isfinite(least), least, held)
+
+
+def seen_by_requests(
+    question: JointQuestion, node: Node, curve: Curve, busy: ReplicaSpeeds, replicas: Array
+) -> tuple[Loaded, Mask]:
+    """What requests see of so many replicas, and whether these carry the stated rate; of busy ones
+    where none is stated.
+
+    Args:
+        question: the search space, load and limits.
+        node: a drafter on a placement.
+        curve: what a replica does at every batch.
+        busy: a replica that is kept busy.
+        replicas: that are run.
+    """
     shape = busy.requests_per_s.shape
     if not question.rate_stated:
-        in_flight = np.broadcast_to(node.batch, shape)
-        return (
-            np.full(shape, float(held)),
-            np.ones(shape, dtype=np.bool_),
-            Loaded(in_flight, *busy[1:]),
-        )
-    rate = question.load.requests_per_s
-    least = least_replicas(
-        curve, rate, node.batch, question.slo, utilisation=question.utilisation, most=held
-    )
-    replicas = np.where(np.isfinite(least), least, float(held))
+        return Loaded(np.broadcast_to(node.batch, shape), *busy[1:]), np.ones(shape, dtype=np.bool_)
+    share = question.load.requests_per_s / replicas
     planned = question.utilisation * busy.requests_per_s * (1.0 + 1e-9)
-    carries = np.asarray(rate / replicas <= planned)
-    return replicas, carries, curve.under(np.minimum(rate / replicas, planned), node.batch)
+    return curve.under(np.minimum(share, planned), node.batch), np.asarray(share <= planned)
 
 
 def law(

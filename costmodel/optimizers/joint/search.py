@@ -27,7 +27,8 @@ from costmodel.optimizers.joint.evaluation import (
 )
 from costmodel.optimizers.joint.floors import floor_of
 from costmodel.optimizers.joint.objective import refusal
-from costmodel.optimizers.joint.space import BATCH_CAPS, PLAIN, JointQuestion, Placement, batches_of
+from costmodel.optimizers.joint.space import PLAIN, JointQuestion, Placement, batches_of
+from costmodel.optimizers.layouts import BATCHES
 from costmodel.optimizers.pricing import Priced
 from costmodel.passes.ops import Array, Mask, Number
 from costmodel.scheduler import Scheduler
@@ -262,7 +263,7 @@ def _batches(question: JointQuestion, placement: Placement, plain: Setting) -> t
     batch = batch[batch <= space.largest_batch]
     if not question.rate_stated:
         return batch, np.ones(batch.shape, dtype=np.bool_)
-    usual = batches_of(placement.layout, BATCH_CAPS)
+    usual = batches_of(placement.layout, BATCHES)
     every = np.union1d(batch, usual[usual < batch[-1]])
     return every, np.isin(every, batch)
 

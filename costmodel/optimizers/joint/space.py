@@ -6,7 +6,6 @@ node of the search, whose draft shapes, batch caps and token budgets are evaluat
 out what a node does (`evaluation`).
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -15,63 +14,17 @@ import numpy as np
 
 from costmodel.answers.capacity import MOST_BATCH, UTILISATION
 from costmodel.answers.workload import Limits, Load
-from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import geometric
 from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.joint.objective import Maximise
-from costmodel.optimizers.layouts import Layout
+from costmodel.optimizers.layouts import BATCHES, MOST_DEVICES, Layout
 from costmodel.optimizers.recommend import ComparedDrafters
 from hardware_profiles.errors import InputError
 
-BATCH_CAPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 PLAIN = geometric(0.0, 0)
 TOKEN_BUDGETS = (1024, 2048, 4096, 8192)
-MOST_DEVICES = 1024
 PROMPTS = 4  # lengths that stand for those of all prompts of a load
-_LAYOUT = re.compile(r"(?:(tp|pp|dp|ep)([0-9]{1,4}))")
-
-
-def layout_named(text: str) -> Layout:
-    """The layout that a text such as `tp2` or `tp2dp4ep8` names.
-
-    Example:
-        >>> layout_named("tp2dp4ep8").devices
-        8
-
-    Raises:
-        InputError: anything else.
-    """
-    parts = _LAYOUT.findall(text)
-    sizes = {name: int(size) for name, size in parts}
-    if (
-        "".join(name + size for name, size in parts) != text
-        or len(sizes) != len(parts)
-        or 0 in sizes.values()
-    ):
-        raise InputError("must be layouts such as tp2 or tp2dp4ep8", key="layouts", value=text)
-    layout = Layout(sizes.get("tp", 1), sizes.get("dp", 1), sizes.get("ep", 1), sizes.get("pp", 1))
-    if not text or layout.devices % layout.expert or layout.devices > MOST_DEVICES:
-        raise InputError(
-            "must spread experts over devices of the layout", key="layouts", value=text
-        )
-    return layout
-
-
-def usual_layouts(model: str, most: int) -> list[Layout]:
-    """Powers of two of tensor devices up to `most`; of a model with experts also spread experts and
-    data copies.
-
-    Args:
-        model: target, by name or path.
-        most: devices of a replica at most, >= 1.
-    """
-    powers = [2**n for n in range(most.bit_length())]
-    layouts = [Layout(tensor) for tensor in powers]
-    if not load_model(model).is_moe:
-        return layouts
-    spread = [Layout(tp, dp, tp * dp) for dp, tp in product(powers, powers) if 1 < tp * dp <= most]
-    return [*layouts, *spread]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,7 +89,7 @@ class JointQuestion:
     compared: ComparedDrafters
     placements: Sequence[Placement]
     most_devices: int
-    batch_caps: Sequence[int] = BATCH_CAPS
+    batch_caps: Sequence[int] = BATCHES
     token_budgets: Sequence[int] = TOKEN_BUDGETS
     load: Load
     rate_stated: bool = False

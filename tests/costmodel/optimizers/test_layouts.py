@@ -15,9 +15,12 @@ from costmodel.optimizers.layouts import (
     LayoutPoint,
     every_point,
     front_of,
+    layout_named,
     layouts_of,
     most_per_device,
+    usual_layouts,
 )
+from hardware_profiles.errors import InputError
 
 SPEEDS = st.floats(0.1, 1e4)
 POINTS = st.lists(
@@ -117,3 +120,12 @@ def test_data_copies_have_a_request_each():
     points, _ = every_point(asked("qwen3-30b-a3b"), CHAINS, context=1024, batches=[4, 16])
     assert {p.layout.data for p in points if p.batch == 4} == {1}
     assert {p.layout.data for p in points if p.batch == 16} == {1, 8, 16}
+
+
+def test_layouts_have_names_and_sizes():
+    assert str(layout_named("tp2dp4ep8")) == "tp2dp4ep8" and layout_named("tp2dp4ep8").devices == 8
+    for wrong in ("", "tp0", "tp2tp4", "x2", "tp2ep3", "2"):
+        with pytest.raises(InputError):
+            layout_named(wrong)
+    assert [str(each) for each in usual_layouts("llama-3.1-8b", 5)] == ["tp1", "tp2", "tp4"]
+    assert "dp2ep2" in {str(each).removeprefix("tp1") for each in usual_layouts("qwen3-30b-a3b", 2)}

@@ -12,14 +12,11 @@ from costmodel.answers.workload import Limits, Load, load_of_requests
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.joint.objective import objective_named
 from costmodel.optimizers.joint.space import (
-    BATCH_CAPS,
     PROMPTS,
     TOKEN_BUDGETS,
     JointQuestion,
-    layout_named,
-    usual_layouts,
 )
-from costmodel.optimizers.layouts import Layout
+from costmodel.optimizers.layouts import BATCHES, Layout, layout_named, usual_layouts
 from costmodel.optimizers.recommend import compare
 from hardware_profiles.errors import InputError
 from simulator.scenario.arrivals import drawn_lengths
@@ -43,7 +40,7 @@ def joint_question(question: OptimizeQuestion) -> tuple[JointQuestion, Traffic]:
         compared=compared,
         placements=listed_placements(options, _layouts(question, compared.question)),
         most_devices=question.devices,
-        batch_caps=question.batch_caps or BATCH_CAPS,
+        batch_caps=question.batch_caps or BATCHES,
         token_budgets=question.token_budgets or TOKEN_BUDGETS,
         load=load,
         rate_stated=question.rate is not None or question.requests is not None,

@@ -5,7 +5,8 @@ from dataclasses import replace
 from costmodel.answers.workload import Limits, load_of_means
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.drafters.sources import rates_source
-from costmodel.optimizers.joint.space import JointQuestion, all_placements, usual_layouts
+from costmodel.optimizers.joint.space import JointQuestion, all_placements
+from costmodel.optimizers.layouts import usual_layouts
 from costmodel.optimizers.recommend import compare
 
 EAGLE = rates_source("eagle-3", (0.78, 0.61, 0.48, 0.37))

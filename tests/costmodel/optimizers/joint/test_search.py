@@ -15,8 +15,7 @@ from costmodel.optimizers.joint.search import (
     _nodes,
     joint_search,
 )
-from costmodel.optimizers.joint.space import layout_named, usual_layouts
-from hardware_profiles.errors import InputError
+from costmodel.optimizers.layouts import layout_named, usual_layouts
 from tests.costmodel.optimizers.joint.joint_questions import question, slo
 from tests.property_examples import examples
 
@@ -177,12 +176,3 @@ def test_a_stated_rate_is_served_by_the_fewest_replicas_that_carry_it():
         joint_search(question(maximise="tokens-per-dollar", rate_stated=True, rate=1000.0))
     served = joint_search(question(maximise="tokens", rate_stated=True, rate=1000.0)).ranked[0]
     assert served.requests_per_s * 0.8 < 1000.0
-
-
-def test_layouts_have_names_and_sizes():
-    assert str(layout_named("tp2dp4ep8")) == "tp2dp4ep8" and layout_named("tp2dp4ep8").devices == 8
-    for wrong in ("", "tp0", "tp2tp4", "x2", "tp2ep3", "2"):
-        with pytest.raises(InputError):
-            layout_named(wrong)
-    assert [str(each) for each in usual_layouts("llama-3.1-8b", 5)] == ["tp1", "tp2", "tp4"]
-    assert "dp2ep2" in {str(each).removeprefix("tp1") for each in usual_layouts("qwen3-30b-a3b", 2)}
