@@ -1,12 +1,16 @@
 """The answer of a joint search: what it says where the load or the limits are missed, and its frame."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
 import rooftree
+from app.answers.answer import columns_of
 from app.answers.optimize.joint.answer import answer
+from app.answers.optimize.rows import Candidate, ChoiceRow, FinalistRow, PolicyRow
+from app.cli.door import ask
 from app.questions.optimize import OptimizeQuestion
+from app.questions.predict import PredictQuestion
 from hardware_profiles.errors import InfeasibleError
 
 SMALL = {
@@ -53,3 +57,42 @@ def test_a_frame_has_the_designs_with_their_objective_and_its_interval(searched)
     assert len(frame) == len(searched.own_rows)
     assert first["objective_low"] <= first["objective"] <= first["objective_high"]
     assert first["draft"] == searched.winner.draft
+
+
+def test_a_design_says_what_drafting_brings_at_its_batch(searched):
+    (plain,) = (
+        row
+        for row in searched.own_rows
+        if getattr(row, "topology", "") == "off" and isinstance(row, FinalistRow)
+    )
+    assert plain.speedup == 1.0
+    winner = searched.winner
+    alone = ask(
+        PredictQuestion,
+        {
+            "model": winner.model,
+            "device": winner.device,
+            "drafter": SMALL["drafter"],
+            "draft_tokens": (winner.draft_tokens,),
+            "batch": (winner.batch,),
+            "context": (winner.context,),
+        },
+        silent=True,
+    )
+    (predicted,) = (row for row in alone.predictions if row.draft_tokens == winner.draft_tokens)
+    assert winner.speedup == pytest.approx(predicted.speedup, rel=2e-3)  # a context in whole tokens
+
+
+def test_designs_drafts_and_policies_share_the_columns_of_what_may_be_run(searched):
+    shared = list(columns_of(Candidate))
+    for kind in (ChoiceRow, PolicyRow, FinalistRow):
+        assert list(columns_of(kind))[: len(fields(Candidate))] == shared[: len(fields(Candidate))]
+    drafts = ask(
+        OptimizeQuestion,
+        {"model": "llama-3.1-8b", "drafter": SMALL["drafter"], "batch": (1,), "out": None},
+        silent=True,
+    )
+    for row in (*drafts.own_rows, *searched.choices, *searched.front):
+        assert row.tpot_s > 0.0 and row.speedup > 0.0
+    for row in drafts.own_rows:
+        assert row.tpot_s == pytest.approx(row.batch / row.tokens_per_s)
