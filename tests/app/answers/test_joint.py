@@ -96,3 +96,27 @@ def test_designs_drafts_and_policies_share_the_columns_of_what_may_be_run(search
         assert row.tpot_s > 0.0 and row.speedup > 0.0
     for row in drafts.own_rows:
         assert row.tpot_s == pytest.approx(row.batch / row.tokens_per_s)
+
+
+def test_a_design_that_two_shapes_end_in_does_not_compete_with_itself():
+    """With mean TPOT limited, the next-best shape of the best placement misses its limit when it is
+    simulated, and the design that it is corrected to is the winner itself.
+    """
+    answered = rooftree.optimize(
+        search="full",
+        model="llama-3.1-8b",
+        device="mi300x",
+        drafter=["eagle-3:0.76,0.72,0.68"],
+        draft_tokens=(2, 3),
+        batch_caps=(192, 256),
+        token_budgets=(2048, 4096),
+        devices=1,
+        slo_tpot=30,
+        maximise="tokens-per-dollar",
+        out=None,
+    )
+    frame = answered.to_frame(all_columns=True)
+    compared = frame[frame["objective_low"].notna()]  # the front has no intervals
+    designs = compared[["layout", "dtype", "kv_dtype", "draft", "batch_cap", "token_budget"]]
+    assert len(designs) > 1
+    assert not designs.duplicated().any(), designs
