@@ -10,7 +10,7 @@ from app.answers.answer import Column
 from app.answers.cells import MarkedCell, names_of
 from app.questions.resolve.chosen_configuration import configuration_of
 from costmodel.configuration import DecodingConfiguration
-from costmodel.optimizers.joint.search import Unplaced
+from costmodel.optimizers.joint.search import Design, Unplaced
 from costmodel.optimizers.joint.space import JointQuestion, Placement, all_placements
 from costmodel.optimizers.layouts import Layout
 from hardware_profiles.errors import InputError
@@ -72,6 +72,20 @@ class MarkedPlacement(MarkedCell):
 def placed_words(layout: str, dtype: str | None) -> str:
     """A placement in a cell: `tp2 fp8`, or `tp2` in the usual format."""
     return " ".join(filter(None, (layout, dtype)))
+
+
+def placed(design: Design) -> dict[str, Any]:
+    """What a row says of where a design runs, and of the limits of its schedulers."""
+    node, scheduler = design.contender, design.scheduler
+    formats = node.setting.deployment.precision
+    return {
+        "layout": str(node.placement.layout),
+        "tp": node.placement.layout.tensor,
+        "dtype": formats.label,
+        "kv_dtype": formats.kv,
+        "batch_cap": scheduler.max_requests,
+        "token_budget": scheduler.token_budget,
+    }
 
 
 def marked_placements(

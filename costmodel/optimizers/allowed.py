@@ -14,7 +14,7 @@ import numpy as np
 
 from costmodel.answers.estimate import Setting, footprint_of, step_cost
 from costmodel.answers.first_token import unloaded_first_token_s
-from costmodel.answers.fit import fits, require_fit
+from costmodel.answers.fit import require_fit
 from costmodel.answers.steps.step import StepCost
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
@@ -158,24 +158,9 @@ class NothingAllowedError(InfeasibleError):
         self.unmet = unmet
 
 
-def meets(
-    setting: Setting, acceptance: Acceptance, limits: Limits, *, batch: int, context: int
-) -> bool:
-    """Whether a configuration fits and meets the limits at a batch and context.
-
-    Args:
-        setting: target, device, drafter and engine.
-        acceptance: the configuration.
-        limits: latency limits.
-        batch: requests.
-        context: cached tokens per request.
-    """
-    at = price(setting, [acceptance], batch=batch, context=context)
-    return bool(np.all(at.allowed(limits)))
-
-
 def unmet_at(
-    contenders: Sequence[Contender],
+    evaluations: Sequence[Evaluation],
+    at: tuple[int, int],
     batch: int,
     context: int,
     limits: Limits,
@@ -184,89 +169,65 @@ def unmet_at(
     """Why nothing is allowed at a batch and context, and which candidate comes nearest.
 
     Args:
-        contenders: all that were compared.
+        evaluations: of all that were compared; tokens per second count.
+        at: row and column of the point in them.
         batch: requests.
         context: cached tokens per request.
         limits: latency limits.
         floor: least agreement of policies of masked blocks; None: there is none.
     """
-    if floor is not None and (below := _below(contenders, batch, context, floor)) is not None:
-        return below
-    first = contenders[0]
+    first = evaluations[0].contender
     setting, plain = first.setting, first.candidates[0 if floor is None else 1]
     where = f"{setting.target.name} on {setting.device.name} at batch {batch}, context {context}"
-    try:
-        require_fit(setting, footprint_of(setting, plain, batch=batch, context=context), where)
-    except InfeasibleError as error:
-        return Unmet(
-            batch=batch,
-            context=context,
-            contender=first,
-            acceptance=plain,
-            misses="memory",
-            reason=str(error),
-        )
-    plain_s = float(step_cost(setting, plain, batch=batch, context=context).total_s)
-    at, step = np.asarray(float(batch)), np.asarray(plain_s)
-    ttft = float(
-        unloaded_first_token_s(
-            setting, prompt_tokens=max(context, 1), batch=at, step_s=step, drafts=False
-        )
-    )
-    contender, nearest = min(
-        (
-            (contender, a)
-            for contender in contenders
-            for a in contender.candidates
-            if a.holds_at in (None, (batch, context))
-        ),
-        key=lambda pair: _tpot_s(pair[0], pair[1], batch, context),
-    )
-    reason = (
-        f"{where}: no configuration meets {limits.words}; plain decoding has TTFT"
-        f" {ttft / MILLI:.3g} ms and TPOT {plain_s / MILLI:.3g} ms"
-    )
-    return Unmet(
-        batch=batch,
-        context=context,
-        contender=contender,
-        acceptance=nearest,
-        misses="limits",
-        reason=reason,
-    )
-
-
-def _below(contenders: Sequence[Contender], batch: int, context: int, floor: float) -> Unmet | None:
-    """The policy that agrees most of those that fit; None where none fits."""
     fitting = [
-        (contender, a)
-        for contender in contenders
-        if np.all(fits(contender.setting, contender.candidates[-1], batch=batch, context=context))
-        for a in contender.candidates
-        if a.played is not None
+        (float(speed), evaluation.contender, a)
+        for evaluation in evaluations
+        for a, speed, fits in zip(
+            evaluation.contender.candidates,
+            evaluation.unlimited[:, *at],
+            evaluation.fits[:, *at],
+            strict=True,
+        )
+        if fits and a.holds_at in (None, (batch, context))
     ]
-    if not fitting:
-        return None
-    contender, nearest = max(fitting, key=lambda pair: pair[1].agreement or 0.0)
-    reason = (
-        "agreement is unknown: no trace holds a run of one token a pass"
-        if nearest.agreement is None
-        else f"no policy agrees on {floor:.1%} of the tokens; at most {nearest.agreement:.1%}"
-    )
+    misses: Literal["memory", "limits", "quality"]
+    if policies := [entry for entry in fitting if floor is not None and entry[2].played]:
+        _, contender, nearest = max(policies, key=lambda entry: entry[2].agreement or 0.0)
+        misses, reason = "quality", "agreement is unknown: no trace holds a run of one token a pass"
+        if nearest.agreement is not None:
+            most = f"at most {nearest.agreement:.1%}"
+            reason = f"no policy agrees on {floor:.1%} of the tokens; {most}"
+    elif memory := _memory_words(setting, plain, batch, context, where):
+        contender, nearest, misses, reason = first, plain, "memory", memory
+    else:
+        _, contender, nearest = max(fitting, key=lambda entry: entry[0])
+        misses = "limits"
+        step_s = np.asarray(float(step_cost(setting, plain, batch=batch, context=context).total_s))
+        ttft = unloaded_first_token_s(
+            setting,
+            prompt_tokens=max(context, 1),
+            batch=np.asarray(float(batch)),
+            step_s=step_s,
+            drafts=False,
+        )
+        reason = (
+            f"{where}: no configuration meets {limits.words}; plain decoding has TTFT"
+            f" {float(ttft) / MILLI:.3g} ms and TPOT {float(step_s) / MILLI:.3g} ms"
+        )
     return Unmet(
         batch=batch,
         context=context,
         contender=contender,
         acceptance=nearest,
-        misses="quality",
+        misses=misses,
         reason=reason,
     )
 
 
-def _tpot_s(contender: Contender, a: Acceptance, batch: int, context: int) -> float:
-    if not np.all(fits(contender.setting, a, batch=batch, context=context)):
-        return np.inf
-    return (
-        float(step_cost(contender.setting, a, batch=batch, context=context).total_s)
-        / a.tokens_per_step
-    )
+def _memory_words(setting: Setting, a: Acceptance, batch: int, context: int, where: str) -> str:
+    """What a configuration needs of the memory where that does not hold it; empty where it does."""
+    try:
+        require_fit(setting, footprint_of(setting, a, batch=batch, context=context), where)
+    except InfeasibleError as error:
+        return str(error)
+    return ""

@@ -169,23 +169,34 @@ def recommend(
         axes: what may be drafted.
 
     Raises:
-        InputError: bad values, a method that a trace contradicts, or no model to ask about.
+        InputError: bad values, a method that a trace contradicts, no model to ask about, or a
+            context beyond the positions that it has learned.
         NothingAllowedError: nothing fits or meets the limits, at any batch and context.
     """
     _check_grid(batches, contexts)
+    if floor is not None and not 0.0 <= floor <= 1.0:
+        raise InputError("must lie in [0, 1]", key="quality_floor", value=floor)
     compared = compare(
         question, drafters, grid=(batches, contexts), seed=seed, progress=progress, **axes
     )
+    require_positions(compared.contenders[0].setting.target, max(contexts))
     if progress:
         progress("searching")
-    return recommend_among(
-        compared,
+    optimum = search(
+        compared.contenders,
         batches=batches,
         contexts=contexts,
         limits=limits,
         floor=floor,
         drop_unfit=drop_unfit,
         seed=seed,
+    )
+    return Recommendation(
+        question=compared.question,
+        sources=compared.sources,
+        contenders=compared.contenders,
+        unplayed=compared.unplayed,
+        optimum=optimum,
     )
 
 
@@ -198,8 +209,7 @@ def compare(
     progress: Progress | None = None,
     **axes: Unpack[DraftAxes],
 ) -> ComparedDrafters:
-    """Replay every drafter and cost it where it is asked about; what is best of it,
-    `recommend_among` says.
+    """Replay every drafter and cost it where it is asked about; what is best of it, a search says.
 
     Args:
         question: as for `recommend`.
@@ -290,54 +300,6 @@ def _recorded_policies(
         if policy.cache not in recorded
     ]
     return [policy for policy in stated if policy.cache in recorded], unplayed
-
-
-def recommend_among(
-    compared: ComparedDrafters | Recommendation,
-    *,
-    batches: Sequence[int],
-    contexts: Sequence[int],
-    limits: Limits | None = None,
-    floor: float | None = None,
-    drop_unfit: bool = False,
-    seed: int = 0,
-) -> Recommendation:
-    """What `recommend` says of drafters that were compared, or of those of an answer on another
-    grid.
-
-    Args:
-        compared: with a stop rule on the grid that it weighed, if any.
-        batches: as for `recommend`.
-        contexts: as for `recommend`.
-        limits: latency limits.
-        floor: as for `recommend`.
-        drop_unfit: as for `recommend`.
-        seed: that `compared` was made with.
-
-    Raises:
-        InputError: bad values, or a context beyond the positions that the model has learned.
-        NothingAllowedError: nothing fits or meets the limits, at any batch and context.
-    """
-    _check_grid(batches, contexts)
-    if floor is not None and not 0.0 <= floor <= 1.0:
-        raise InputError("must lie in [0, 1]", key="quality_floor", value=floor)
-    require_positions(compared.contenders[0].setting.target, max(contexts))
-    optimum = search(
-        compared.contenders,
-        batches=batches,
-        contexts=contexts,
-        limits=limits,
-        floor=floor,
-        drop_unfit=drop_unfit,
-        seed=seed,
-    )
-    return Recommendation(
-        question=compared.question,
-        sources=compared.sources,
-        contenders=compared.contenders,
-        unplayed=compared.unplayed,
-        optimum=optimum,
-    )
 
 
 def _on_one_model(

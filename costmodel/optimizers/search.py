@@ -231,7 +231,7 @@ def search(
                 if np.isfinite(at.max())
             ]
             if not choices:
-                unmet.append(unmet_at(contenders, batch, context, bounds, floor))
+                unmet.append(unmet_at(evaluations, (row, column), batch, context, bounds, floor))
                 continue
             ranked.append(sorted(choices, key=lambda choice: -choice.tokens_per_s))
             cells.append(_cell(contenders, rates, ranked[-1], seed))

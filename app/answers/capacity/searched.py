@@ -11,6 +11,7 @@ from app.answers.placements import (
     listed_placements,
     marked_placements,
     one_deployment,
+    placed,
 )
 from app.questions.capacity import CapacityQuestion
 from app.questions.field import stated_words
@@ -104,30 +105,24 @@ def _joint_question(
 
 def _plan(question: JointQuestion, design: Design) -> Plan:
     """The plan of a design, or its mark where it misses the limits or needs too many devices."""
-    placement, where = design.contender.placement, design.configuration.deployment
-    formats, scheduler = design.contender.setting.deployment.precision, design.scheduler
+    where, token_budget = design.configuration.deployment, design.scheduler.token_budget
     names: dict[str, Any] = {
         "model": where.model,
         "device": where.device,
         "engine": where.engine,
-        "tp": placement.layout.tensor,
         "method": design.configuration.method,
-        "layout": str(placement.layout),
-        "dtype": formats.label,
-        "kv_dtype": formats.kv,
-        "batch_cap": scheduler.max_requests,
-        "token_budget": scheduler.token_budget,
+        **placed(design),
     }
     try:
         planned = plan(
-            budgeted(design.contender.setting, scheduler.token_budget),
+            budgeted(design.contender.setting, token_budget),
             [design.acceptance],
             question.load,
             question.slo,
             generator=np.random.default_rng(question.seed),
             utilisation=question.utilisation,
             most_batch=design.batch,
-            token_budget=scheduler.token_budget,
+            token_budget=token_budget,
         )
     except InfeasibleError as error:
         return MarkedPlacement(**names, reason=str(error))

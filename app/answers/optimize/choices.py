@@ -29,10 +29,11 @@ from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers import neighbours, search
-from costmodel.optimizers.allowed import Pick, Unmet, meets
+from costmodel.optimizers.allowed import Pick, Unmet
 from costmodel.optimizers.context_schedules import context_schedules
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.margins import recorded, tied
+from costmodel.optimizers.pricing import price
 from costmodel.optimizers.recommend import Recommendation
 from costmodel.optimizers.trees.trace_trie import build_trie
 from traces.kinds.acceptance import AcceptanceTrace
@@ -172,7 +173,7 @@ def _unmet_row(unmet: Unmet, limits: Limits) -> MarkedCell:
     )
 
     def holds(_: DecodingConfiguration, at: Setting, batch: int, context: int) -> bool:
-        return any(meets(at, a, limits, batch=batch, context=context) for a in tried)
+        return bool(price(at, tried, batch=batch, context=context).allowed(limits).any())
 
     nearest = (
         []  # other places hold the same policies

@@ -8,7 +8,8 @@ from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.device_choices import device_choices
 from costmodel.optimizers.drafters.named_drafters import drafter_source
-from costmodel.optimizers.recommend import recommend, recommend_among
+from costmodel.optimizers.recommend import recommend
+from costmodel.optimizers.search import search
 from hardware_profiles.errors import InfeasibleError, InputError
 
 pytestmark = pytest.mark.heavy
@@ -65,9 +66,9 @@ def test_what_fits_nowhere_is_last_and_says_so(found):
 
 def test_asked_again_on_another_grid_the_answer_is_that_of_asking_at_once(found):
     limits = Limits(tpot_s=0.02)
-    again = recommend_among(found, batches=[48], contexts=[1024], limits=limits)
+    again = search(found.contenders, batches=[48], contexts=[1024], limits=limits)
     once = recommend(ASKED, DRAFTERS, batches=[48], limits=limits)
-    for one, other in zip(again.winners, once.winners, strict=True):
+    for (one, *_), other in zip(again.ranked, once.winners, strict=True):
         assert one.configuration == other.configuration
         assert one.tokens_per_s == other.tokens_per_s
         assert one.intervals.speedup == other.intervals.speedup

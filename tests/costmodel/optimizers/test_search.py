@@ -9,9 +9,10 @@ from costmodel.answers.settings import build_setting
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
-from costmodel.optimizers.allowed import Contender, meets
+from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.chain_gains import gain_doubt
 from costmodel.optimizers.context_schedules import context_schedules
+from costmodel.optimizers.pricing import price
 from costmodel.optimizers.search import search
 from hardware_profiles.errors import InfeasibleError
 
@@ -154,13 +155,12 @@ def test_a_limit_that_some_batches_miss_leaves_the_others():
     )
     for each in answer.unmet:
         assert each.misses == "limits" and "no configuration meets mean TPOT <= 6 ms" in each.reason
-        setting = each.contender.setting
-        assert not meets(setting, each.acceptance, limits, batch=each.batch, context=each.context)
+        setting, where = each.contender.setting, {"batch": each.batch, "context": each.context}
+        assert not price(setting, [each.acceptance], **where).allowed(limits).any()
     for choices in answer.ranked:
         best = choices[0]
-        assert meets(
-            best.contender.setting, best.acceptance, limits, batch=best.batch, context=best.context
-        )
+        where = {"batch": best.batch, "context": best.context}
+        assert price(best.contender.setting, [best.acceptance], **where).allowed(limits).all()
 
 
 def test_no_memory_at_all_is_refused_even_when_dropping():

@@ -18,7 +18,7 @@ from app.answers.optimize.joint.rows import (
 )
 from app.answers.optimize.joint.simulated import DesignRun, Traffic
 from app.answers.optimize.rows import DesignRow, FinalistRow, SimulatedDesign
-from app.answers.placements import marked_placements
+from app.answers.placements import marked_placements, placed
 from app.answers.progress import counting
 from app.exporters.registry import ENGINES
 from app.questions.field import inputs_of
@@ -132,7 +132,7 @@ def _row(kind: type[_Design], joint: JointQuestion, finalist: Finalist, **more: 
     """
     design = finalist.design
     layout = design.contender.placement.layout
-    device, formats = design.contender.setting.device, design.contender.setting.deployment.precision
+    device = design.contender.setting.device
     price, output_tokens = device.price_usd_per_hour, joint.load.output_tokens
     steady = estimate(
         design.contender.setting,
@@ -143,15 +143,10 @@ def _row(kind: type[_Design], joint: JointQuestion, finalist: Finalist, **more: 
     drafter = joint.compared.names[design.contender.source] if design.contender.drafts else ""
     return kind(
         **candidate(design, drafter),
-        layout=str(layout),
-        tp=layout.tensor,
+        **placed(design),
         dp=layout.data,
         ep=layout.expert,
         pp=layout.pipeline,
-        dtype=formats.label,
-        kv_dtype=formats.kv,
-        batch_cap=design.scheduler.max_requests,
-        token_budget=design.scheduler.token_budget,
         replicas=design.replicas,
         devices=design.devices,
         requests_per_s=design.requests_per_s,

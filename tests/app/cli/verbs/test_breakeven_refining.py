@@ -105,3 +105,10 @@ def test_the_needed_pace_is_drawn_over_batches():
     drawn = python_door.breakeven(batch=[1, 2, 4], **asked).plot()
     (line,) = [each for each in drawn.data if each.mode == "lines+markers"]
     assert list(line.x) == [1, 2, 4] and list(line.y) == sorted(line.y)
+
+
+def test_a_context_beyond_the_positions_of_the_model_is_refused_as_for_drafts(rooftree):
+    asked = ("breakeven", "--model", "gpt2", "--batch", "1", "--context", "2000", "--method")
+    for method in ("fast-dllm", "n-gram"):
+        done = rooftree(*asked, method)
+        assert done.code == 2 and "1,024 positions that gpt2 has learned" in done.err
