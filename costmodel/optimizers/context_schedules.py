@@ -53,7 +53,7 @@ def context_schedules(optimum: Optimum) -> list[ContextSchedule]:
         if len(own) < 2:
             continue
         columns = [column for column, context in enumerate(optimum.contexts) if context in own]
-        rates = np.where(evaluation.meets, evaluation.unlimited, np.nan)[chains]
+        rates = np.where(np.isfinite(evaluation.value), evaluation.value, np.nan)[chains]
         rates = rates.transpose(2, 1, 0)[columns]
         runs = np.asarray(np.isfinite(rates).any(axis=(0, 2)))
         batches = [batch for batch, ok in zip(optimum.batches, runs.tolist(), strict=True) if ok]

@@ -18,6 +18,7 @@ from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.allowed import Contender
+from costmodel.optimizers.pricing import evaluate
 from hardware_profiles.errors import InputError
 
 SIZES = (1, 2, 4, 8)
@@ -126,7 +127,10 @@ def _fastest(
     first = contenders[0]
     if not np.any(fits(first.setting, first.candidates[0], batch=b, context=c)):
         return DeviceChoice(device=device, tensor_parallel=size, reason="does not fit")
-    rates = [contender.priced(b, c).rates(limits)[:, 0] for contender in contenders]
+    rates = [
+        evaluate(contender, batch=b, context=c, limits=limits).value[:, 0]
+        for contender in contenders
+    ]
     contender, of = max(zip(contenders, rates, strict=True), key=lambda pair: float(pair[1].max()))
     best = int(np.argmax(of))
     if not np.isfinite(of[best]):

@@ -19,8 +19,9 @@ from costmodel.answers.settings import build_setting
 from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
+from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.front import Front
-from costmodel.optimizers.pricing import Priced, price
+from costmodel.optimizers.pricing import Evaluation, evaluate
 from hardware_profiles.errors import InputError
 
 TENSOR = (1, 2, 4, 8)
@@ -178,7 +179,7 @@ def layout_points(
     whole = tuple(batch for batch in batches if batch >= layout.data)
     if not whole:
         return []
-    at = _priced(question, tuple(map(_shape, chains)), context, whole)
+    at = _evaluated(question, tuple(map(_shape, chains)), context, whole)
     rates = np.array(whole) * np.array([[a.tokens_per_step] for a in chains]) / at.step_s
     rates = np.where(at.fits, rates, -np.inf)
     points = []
@@ -277,12 +278,12 @@ def _setting(configuration: DecodingConfiguration) -> Setting:
 
 
 @lru_cache(maxsize=2048)
-def _priced(
+def _evaluated(
     configuration: DecodingConfiguration,
     shapes: tuple[Shape, ...],
     context: int,
     batches: tuple[int, ...],
-) -> Priced:
+) -> Evaluation:
     """Every chain at every batch, whatever is accepted of it."""
     chains = [
         Acceptance(
@@ -290,4 +291,7 @@ def _priced(
         )
         for tokens, proposed, ratio in shapes
     ]
-    return price(_setting(configuration), chains, batch=np.array(batches), context=context)
+    contender = Contender(
+        configuration=configuration, setting=_setting(configuration), candidates=chains
+    )
+    return evaluate(contender, batch=np.array(batches), context=context)

@@ -1,11 +1,11 @@
-"""What does every candidate cost at the points of a workload, and where is it allowed?
+"""What does every candidate of a contender cost at the points of a workload, and where is it
+allowed?
 
 The one evaluation that every search starts from: candidates by points, each a step's seconds, and
-from these tokens per second within memory and limits of latency. Batches are steady; what a load
-makes of them is a stage on top (`costmodel.optimizers.joint.evaluation`).
+from these tokens per second within memory, limits of latency and a floor of agreement. Batches are
+steady; what a load makes of them is a stage on top (`costmodel.optimizers.joint.evaluation`).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,103 +18,114 @@ from costmodel.answers.fit import fits
 from costmodel.answers.steps.step import StepCost
 from costmodel.answers.workload import Limits
 from costmodel.laws.acceptance import Acceptance
+from costmodel.optimizers.allowed import Contender
 from costmodel.passes.ops import Array, Mask, Number
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Priced:
-    """Candidates at points of batch and context; arrays of shape [candidates, *points].
+class Evaluation:
+    """The candidates of a contender at points of batch and context; arrays of shape
+    [candidates, *points].
 
     Args:
-        setting: target, device, drafter and engine.
-        candidates: what a step may draft or commit.
+        contender: whose candidates.
         batch: requests, of any shape that broadcasts with `context`.
         context: cached tokens per request.
         step_s: seconds of a step.
+        limits: of latency, on means, the first token being that of a prompt of the context's length.
+        floor: least agreement of policies of masked blocks; None: there is none.
     """
 
-    setting: Setting
-    candidates: Sequence[Acceptance]
+    contender: Contender
     batch: Array
     context: Array
     step_s: Array
-
-    @property
-    def tokens_per_step(self) -> Array:
-        """Of every candidate, shape [candidates, 1, ...]."""
-        tokens = np.array([candidate.tokens_per_step for candidate in self.candidates])
-        return tokens.reshape(-1, *(1,) * (self.step_s.ndim - 1))
+    limits: Limits
+    floor: float | None
 
     @property
     def tokens_per_s(self) -> Array:
-        """Of the whole batch, allowed or not."""
-        return np.asarray(self.batch * self.tokens_per_step / self.step_s)
+        """Of the whole batch, wherever a candidate is allowed."""
+        tokens = np.array([candidate.tokens_per_step for candidate in self.contender.candidates])
+        tokens = tokens.reshape(-1, *(1,) * (self.step_s.ndim - 1))
+        return np.asarray(self.batch * tokens / self.step_s)
 
     @cached_property
     def fits(self) -> Mask:
         """Where the memory holds a candidate."""
+        setting, candidates = self.contender.setting, self.contender.candidates
         points = {"batch": self.batch, "context": self.context}
-        longest = max(self.candidates, key=lambda candidate: candidate.draft_tokens)
-        if np.all(fits(self.setting, longest, **points)):  # then every shorter draft fits, too
+        longest = max(candidates, key=lambda candidate: candidate.draft_tokens)
+        if np.all(fits(setting, longest, **points)):  # then every shorter draft fits, too
             return np.ones(self.step_s.shape, dtype=np.bool_)
-        held = [fits(self.setting, candidate, **points) for candidate in self.candidates]
+        held = [fits(setting, candidate, **points) for candidate in candidates]
         return np.stack([np.broadcast_to(mask, self.step_s.shape[1:]) for mask in held])
 
-    def allowed(self, limits: Limits) -> Mask:
-        """Where a candidate fits and meets limits of latency.
-
-        Args:
-            limits: on means, the first token being that of a prompt of the context's length.
-        """
+    @cached_property
+    def allowed(self) -> Mask:
+        """Where a candidate fits and meets the limits, whatever it agrees on."""
         met = [
-            within(self.setting, candidate, step_s, self.batch, self.context, limits)
-            for candidate, step_s in zip(self.candidates, self.step_s, strict=True)
+            within(self.contender.setting, a, step_s, self.batch, self.context, self.limits)
+            for a, step_s in zip(self.contender.candidates, self.step_s, strict=True)
         ]
         return self.fits & np.stack(met)
 
-    def rates(self, limits: Limits) -> Array:
-        """Tokens per second of the whole batch; -inf where a candidate is not allowed.
+    @cached_property
+    def speeds(self) -> Array:
+        """Tokens per second of the whole batch; -inf where a candidate is not allowed."""
+        return np.where(self.allowed, self.tokens_per_s, -np.inf)
 
-        Args:
-            limits: as of `allowed`.
-        """
-        return np.where(self.allowed(limits), self.tokens_per_s, -np.inf)
+    @cached_property
+    def value(self) -> Array:
+        """The same; -inf also of what agrees less than the floor, or by an unknown share."""
+        if self.floor is None:
+            return self.speeds
+        agreements = [candidate.agreement for candidate in self.contender.candidates]
+        agrees = np.array([a is not None and a >= self.floor for a in agreements])
+        agrees = agrees.reshape(-1, *(1,) * (self.step_s.ndim - 1))
+        return np.where(agrees, self.speeds, -np.inf)
 
 
-def price(
-    setting: Setting,
-    candidates: Sequence[Acceptance],
+def evaluate(
+    contender: Contender,
     *,
     batch: Number,
     context: Number,
+    limits: Limits | None = None,
+    floor: float | None = None,
     plain: StepCost | None = None,
-) -> Priced:
-    """Candidates at points of batch and context.
+) -> Evaluation:
+    """The candidates of a contender at points of batch and context.
 
     Example:
         >>> from costmodel.answers.settings import build_setting
         >>> from costmodel.configuration import DecodingConfiguration, DeploymentNames
         >>> from costmodel.laws.acceptance import geometric
         >>> names = DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="none")
-        >>> setting = build_setting(DecodingConfiguration(method="eagle-3", deployment=names))
-        >>> at = price(setting, [geometric(0.7, k) for k in (0, 5)], batch=[1, 256], context=1024)
-        >>> at.rates(Limits()).argmax(axis=0).tolist()
+        >>> eagle = DecodingConfiguration(method="eagle-3", deployment=names)
+        >>> chains = [geometric(0.7, draft_tokens) for draft_tokens in (0, 5)]
+        >>> contender = Contender(configuration=eagle, setting=build_setting(eagle), candidates=chains)
+        >>> evaluate(contender, batch=np.array([1.0, 256.0]), context=1024).value.argmax(axis=0).tolist()
         [1, 0]
 
     Args:
-        setting: target, device, drafter and engine.
-        candidates: at least one.
+        contender: with one candidate at least.
         batch: requests, > 0; broadcasts with `context`.
         context: cached tokens per request, >= 0.
+        limits: of latency; None: there are none.
+        floor: least agreement of policies of masked blocks, 0 to 1; None: there is none.
         plain: cost of a plain step at the same points, where it is known already.
     """
     b, c = np.asarray(batch, dtype=np.float64), np.asarray(context, dtype=np.float64)
-    return Priced(
-        setting=setting,
-        candidates=candidates,
+    return Evaluation(
+        contender=contender,
         batch=b,
         context=c,
-        step_s=step_seconds(setting, candidates, batch=b, context=c, plain=plain),
+        step_s=step_seconds(
+            contender.setting, contender.candidates, batch=b, context=c, plain=plain
+        ),
+        limits=limits or Limits(),
+        floor=floor,
     )
 
 

@@ -8,7 +8,6 @@ traffic: batches are steady (see the simulator).
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,18 +17,12 @@ from costmodel.answers.fit import fits
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
-from costmodel.optimizers.allowed import (
-    Contender,
-    Evaluation,
-    NothingAllowedError,
-    Pick,
-    Unmet,
-    drafting,
-    unmet_at,
-)
+from costmodel.optimizers.allowed import Contender, Pick, drafting
 from costmodel.optimizers.chain_gains import chains_of, gain_doubt
+from costmodel.optimizers.pricing import Evaluation, evaluate
 from costmodel.optimizers.schedule import Schedule, batch_schedule
-from costmodel.passes.ops import Array, Mask
+from costmodel.optimizers.unmet import NothingAllowedError, Unmet, unmet_at
+from costmodel.passes.ops import Array
 
 _EVERY = 256  # batches up to which a schedule looks at each one
 
@@ -125,22 +118,6 @@ class Cell:
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SteadyEvaluation(Evaluation):
-    """Candidates in steady batches, [candidates, batches, contexts]; tokens per second count.
-
-    Args:
-        allowed: where a candidate fits and meets limits of latency, whatever it agrees on.
-    """
-
-    allowed: Mask
-
-    @cached_property
-    def speeds(self) -> Array:
-        """Tokens per second; -inf where memory or limits of latency bar a candidate."""
-        return np.where(self.allowed, self.unlimited, -np.inf)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Optimum:
     """Answer of a search.
@@ -164,7 +141,7 @@ class Optimum:
     by_topology: Sequence[TopologyBest] = ()
     cells: Sequence[Cell] = ()
     unmet: Sequence[Unmet] = ()
-    evaluations: Sequence[SteadyEvaluation] = field(default=(), compare=False)
+    evaluations: Sequence[Evaluation] = field(default=(), compare=False)
     batches: Sequence[int] = ()
     contexts: Sequence[int] = ()
 
@@ -212,7 +189,6 @@ def search(
         NothingAllowedError: no configuration fits, or none meets the limits, at any batch and
             context.
     """
-    bounds = limits or Limits()
     fitting = [b for b in batches if not drop_unfit or _plain_fits(contenders[0], b, max(contexts))]
     if not fitting:
         fitting = list(batches[:1])
@@ -220,7 +196,10 @@ def search(
         np.array(fitting, dtype=np.float64)[:, None],
         np.array(contexts, dtype=np.float64)[None, :],
     )
-    evaluations = [_steady(contender, b, c, bounds, floor) for contender in contenders]
+    evaluations = [
+        evaluate(contender, batch=b, context=c, limits=limits, floor=floor)
+        for contender in contenders
+    ]
     ranked, cells, unmet = [], [], []
     for column, context in enumerate(contexts):
         for row, batch in enumerate(fitting):
@@ -231,7 +210,7 @@ def search(
                 if np.isfinite(at.max())
             ]
             if not choices:
-                unmet.append(unmet_at(evaluations, (row, column), batch, context, bounds, floor))
+                unmet.append(unmet_at(evaluations, (row, column), batch, context))
                 continue
             ranked.append(sorted(choices, key=lambda choice: -choice.tokens_per_s))
             cells.append(_cell(contenders, rates, ranked[-1], seed))
@@ -240,7 +219,7 @@ def search(
     dropped = [x for x in batches if x not in fitting]
     return Optimum(
         ranked=ranked,
-        schedules=_schedules(evaluations, fitting, contexts, bounds),
+        schedules=_schedules(evaluations, fitting, contexts),
         dropped_batches=dropped,
         by_topology=_topologies(evaluations, fitting, contexts),
         cells=cells,
@@ -252,10 +231,9 @@ def search(
 
 
 def _schedules(
-    evaluations: Sequence[SteadyEvaluation],
+    evaluations: Sequence[Evaluation],
     batches: Sequence[int],
     contexts: Sequence[int],
-    limits: Limits,
 ) -> list[MethodSchedule]:
     """The schedule of chains of every contender at every context, where it has chains, up to its
     largest batch.
@@ -268,12 +246,12 @@ def _schedules(
         )
         for evaluation in evaluations
         for column, context in enumerate(contexts)
-        if (schedule := _schedule(evaluation, column, batches, context, limits)) is not None
+        if (schedule := _schedule(evaluation, column, batches, context)) is not None
     ]
 
 
 def _topologies(
-    evaluations: Sequence[SteadyEvaluation], batches: Sequence[int], contexts: Sequence[int]
+    evaluations: Sequence[Evaluation], batches: Sequence[int], contexts: Sequence[int]
 ) -> list[TopologyBest]:
     """The best chain, static tree and dynamic tree of every contender in every cell."""
     return [
@@ -345,27 +323,6 @@ def _by_topology(
     return list(fastest.values())
 
 
-def _steady(
-    contender: Contender, b: Array, c: Array, limits: Limits, floor: float | None
-) -> SteadyEvaluation:
-    """A contender over batches and contexts; of a floor, what agrees less or by an unknown share
-    may not be chosen.
-    """
-    priced = contender.priced(b, c)
-    allowed = meets = priced.allowed(limits)
-    if floor is not None:
-        agreements = [candidate.agreement for candidate in contender.candidates]
-        agrees = np.array([a is not None and a >= floor for a in agreements])
-        meets = allowed & agrees[:, None, None]
-    return SteadyEvaluation(
-        contender=contender,
-        unlimited=priced.tokens_per_s,
-        fits=priced.fits,
-        meets=meets,
-        allowed=allowed,
-    )
-
-
 def choice_of(contender: Contender, index: int, batch: int, context: int, seed: int) -> Choice:
     """One candidate at one batch and context, with its intervals.
 
@@ -397,11 +354,7 @@ def _scheduled(contender: Contender, schedule: Schedule, context: int) -> Decodi
 
 
 def _schedule(
-    evaluation: SteadyEvaluation,
-    column: int,
-    batches: Sequence[int],
-    context: int,
-    limits: Limits,
+    evaluation: Evaluation, column: int, batches: Sequence[int], context: int
 ) -> Schedule | None:
     """Ranges of draft lengths from the chains alone; None where no chain was compared, or none
     runs.
@@ -411,17 +364,17 @@ def _schedule(
     """
     contender = evaluation.contender
     places = chains_of(contender)
-    is_allowed = evaluation.meets[places, :, column].any(axis=0)
+    is_allowed = np.isfinite(evaluation.value[places, :, column]).any(axis=0)
     if len(places) < 2 or not is_allowed.any():
         return None
     chains = [contender.candidates[i] for i in places]
     grid = scheduled_batches(int(np.array(batches)[is_allowed].max()))
-    rates = (
-        replace(contender, candidates=chains)
-        .priced(grid.astype(np.float64), context)
-        .rates(limits)
-        .T
-    )
+    rates = evaluate(
+        replace(contender, candidates=chains),
+        batch=grid.astype(np.float64),
+        context=context,
+        limits=evaluation.limits,
+    ).value.T
     runs = np.isfinite(rates).any(axis=1)
     rates = np.where(np.isfinite(rates), rates, np.nan)[runs]
     lengths = [chain.draft_tokens for chain in chains]

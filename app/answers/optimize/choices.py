@@ -29,13 +29,14 @@ from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers import neighbours, search
-from costmodel.optimizers.allowed import Pick, Unmet
+from costmodel.optimizers.allowed import Contender, Pick
 from costmodel.optimizers.context_schedules import context_schedules
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.margins import recorded, tied
-from costmodel.optimizers.pricing import price
+from costmodel.optimizers.pricing import evaluate
 from costmodel.optimizers.recommend import Recommendation
 from costmodel.optimizers.trees.trace_trie import build_trie
+from costmodel.optimizers.unmet import Unmet
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree
 
@@ -172,8 +173,10 @@ def _unmet_row(unmet: Unmet, limits: Limits) -> MarkedCell:
         [unmet.acceptance] if free or unmet.misses == "limits" else list(unmet.contender.candidates)
     )
 
-    def holds(_: DecodingConfiguration, at: Setting, batch: int, context: int) -> bool:
-        return bool(price(at, tried, batch=batch, context=context).allowed(limits).any())
+    def holds(placed: DecodingConfiguration, at: Setting, batch: int, context: int) -> bool:
+        contender = Contender(configuration=placed, setting=at, candidates=tried)
+        evaluation = evaluate(contender, batch=batch, context=context, limits=limits)
+        return bool(evaluation.allowed.any())
 
     nearest = (
         []  # other places hold the same policies

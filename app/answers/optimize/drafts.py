@@ -42,10 +42,10 @@ from app.questions.resolve.chosen_configuration import configuration_of
 from app.questions.resolve.counters import counters_source, running_engine, scrapes
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
-from costmodel.optimizers.allowed import NothingAllowedError
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.neighbours import Neighbourhood, neighbourhoods
 from costmodel.optimizers.recommend import DraftAxes, Recommendation, recommend
+from costmodel.optimizers.unmet import NothingAllowedError
 from traces.importers.engines.running import Running
 
 ModelCell = Mapping[str, str]  # names of its model, device and engine, where they are stated

@@ -29,7 +29,6 @@ from costmodel.answers.fit import require_fit
 from costmodel.answers.positions import require_positions
 from costmodel.answers.settings import build_setting
 from costmodel.answers.steps.step import StepCost
-from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import Acceptance, geometric
 from costmodel.optimizers.allowed import Contender
@@ -37,6 +36,7 @@ from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
 from costmodel.optimizers.candidates.usual_shapes import usual_shapes
 from costmodel.optimizers.drafters.named_drafters import drafter_source
 from costmodel.optimizers.drafters.sources import Source
+from costmodel.optimizers.pricing import evaluate
 from costmodel.optimizers.recommend import drafter_question
 from costmodel.passes.ops import Array
 from hardware_profiles.errors import InfeasibleError, InputError, RooftreeError
@@ -132,7 +132,7 @@ def _answered(prepared: _Prepared, cells: Sequence[SweepCell], seed: int) -> lis
     b = np.array([cell.batch for cell in cells], dtype=float)
     c = np.array([cell.context for cell in cells], dtype=float)
     plain = step_cost(prepared.setting, contender.candidates[0], batch=b, context=c)
-    rates = contender.priced(b, c, plain=plain).rates(Limits())
+    rates = evaluate(contender, batch=b, context=c, plain=plain).value
     best = np.argmax(rates, axis=0)
     fits = np.isfinite(np.max(rates, axis=0)) & np.array(
         [_beyond(prepared, context) is None for context in c]

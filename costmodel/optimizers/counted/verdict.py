@@ -20,6 +20,7 @@ from costmodel.laws.claims import rate_claim
 from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.counted.lengths import KnownLength
 from costmodel.optimizers.drafters.sources import Source
+from costmodel.optimizers.pricing import evaluate
 from costmodel.passes.ops import Array
 
 Answer = Literal["keep", "change", "unsure"]
@@ -124,7 +125,8 @@ def speeds(
         candidates = [
             replace(a, tokens_per_step=mean) for a, mean in zip(chains, tokens, strict=True)
         ]
-        return replace(contender, candidates=candidates).priced(b, c).rates(limits)
+        held = replace(contender, candidates=candidates)
+        return evaluate(held, batch=b, context=c, limits=limits).value
 
     return Speeds(
         point=at([length.tokens_per_step for length in lengths]),

@@ -131,7 +131,7 @@ def _drawn(question: JointQuestion, design: Design, place: int, errors: _SharedE
     drawn_s = steps.step_s if a.draft_tokens else steps.plain_s
     slower = drawn_s[:, :1] / float(at.step_s)
     capped = node.up_to(float(design.batch))
-    step_s = replace(capped, candidates=[a]).under(load).step_s
+    step_s = replace(capped, candidates=[a]).steady(load).step_s
     budget = np.array([[float(design.scheduler.token_budget)]])
     curve, busy = law(
         question,

@@ -24,11 +24,11 @@ from costmodel.answers.replicas import (
 )
 from costmodel.answers.workload import Limits, Load
 from costmodel.laws.acceptance import Acceptance
-from costmodel.optimizers.allowed import Contender, Evaluation
+from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.joint.floors import Floor
 from costmodel.optimizers.joint.objective import PER_COST, objective_value
 from costmodel.optimizers.joint.space import JointQuestion, Placement
-from costmodel.optimizers.pricing import Priced
+from costmodel.optimizers.pricing import Evaluation, evaluate
 from costmodel.passes.ops import Array, Mask, Number
 
 
@@ -61,9 +61,9 @@ class Node(Contender):
         floor = None if self.floor is None else self.floor.first(count)
         return replace(self, batch=self.batch[:count], is_cap=self.is_cap[:count], floor=floor)
 
-    def under(self, load: Load) -> Priced:
+    def steady(self, load: Load) -> Evaluation:
         """Its shapes with every batch, arrays of shape [shapes, caps]."""
-        return self.priced(self.batch, load.decode_context)
+        return evaluate(self, batch=self.batch, context=load.decode_context)
 
     def with_budget(self, token_budget: int) -> Setting:
         """The setting whose engine sets buffers up for iterations of so many tokens."""
@@ -71,26 +71,35 @@ class Node(Contender):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LoadEvaluation(Evaluation):
+class LoadEvaluation:
     """Designs of a node under a load; arrays of shape [shapes, budgets, caps].
 
-    A design fits where memory and token budget hold it, and meets what is asked where it is also
-    within the limits, and carries a stated rate that is limited or whose price is asked about.
-
     Args:
-        contender: the node, whose designs they are.
+        node: whose designs.
         busy: a replica that is kept busy.
         seen: what requests see: of the replicas under the stated rate, or of busy ones where none
             is stated.
         replicas: that are run.
+        unlimited: of the objective, whether or not a design fits and meets the limits.
+        fits: where memory and token budget hold it.
         carries: where the replicas carry the stated rate; everywhere where none is stated.
+        meets: where it also meets the limits, and carries a stated rate that is limited or whose
+            price is asked about.
     """
 
-    contender: Node
+    node: Node
     busy: ReplicaSpeeds
     seen: Loaded
     replicas: Array
+    unlimited: Array
+    fits: Mask
     carries: Mask
+    meets: Mask
+
+    @property
+    def value(self) -> Array:
+        """Of the objective; -inf where a design does not fit or misses a limit."""
+        return np.where(self.meets, self.unlimited, -np.inf)
 
     def excess(self, slo: Limits) -> Array:
         """By how much the limits would have to be multiplied to be met; infinite where a design
@@ -122,15 +131,17 @@ def budgeted(setting: Setting, token_budget: int) -> Setting:
     )
 
 
-def evaluate(question: JointQuestion, node: Node, priced: Priced | None = None) -> LoadEvaluation:
-    """All designs of a node: what the load makes of its priced shapes.
+def under_load(
+    question: JointQuestion, node: Node, steady: Evaluation | None = None
+) -> LoadEvaluation:
+    """All designs of a node: what the load makes of its shapes in steady batches.
 
     Args:
         question: the search space, load and limits.
         node: a drafter on a placement.
-        priced: its shapes, where they are priced already.
+        steady: its shapes with every batch, where they are evaluated already.
     """
-    steps = (priced or node.under(question.load)).step_s
+    steps = (steady or node.steady(question.load)).step_s
     budgets = np.array(question.token_budgets, dtype=np.float64)[None, :, None]
     curve, busy = law(question, node, steps[:, None, :], budgets)
     copies = node.placement.layout.data
@@ -151,7 +162,7 @@ def evaluate(question: JointQuestion, node: Node, priced: Priced | None = None) 
     if question.maximise == "tokens-per-joule":
         watts = node_watts(question, node, node.candidates, steps[:, None, :], busy.requests_per_s)
     return LoadEvaluation(
-        contender=node,
+        node=node,
         busy=busy,
         seen=seen,
         replicas=replicas,

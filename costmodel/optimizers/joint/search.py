@@ -21,15 +21,15 @@ from costmodel.optimizers.joint.evaluation import (
     LoadEvaluation,
     Node,
     budgeted,
-    evaluate,
     replicas_of,
     served_value,
+    under_load,
 )
 from costmodel.optimizers.joint.floors import floor_of
 from costmodel.optimizers.joint.objective import refusal
 from costmodel.optimizers.joint.space import PLAIN, JointQuestion, Placement, batches_of
 from costmodel.optimizers.layouts import BATCHES
-from costmodel.optimizers.pricing import Priced
+from costmodel.optimizers.pricing import Evaluation
 from costmodel.passes.ops import Array, Mask, Number
 from costmodel.scheduler import Scheduler
 from hardware_profiles.errors import InfeasibleError, InputError, UnknownNameError
@@ -172,12 +172,12 @@ def joint_search(
         value, x, y = bounds[at]
         if prune and len(best) >= ranked and value < best[ranked - 1][0] and front.covers(x, y):
             continue
-        priced = nodes[at].under(question.load)
+        steady = nodes[at].steady(question.load)
         if prune and len(best) >= ranked:
-            value, x, y = _bound(question, nodes[at], priced)
+            value, x, y = _bound(question, nodes[at], steady)
             if value < best[ranked - 1][0] and front.covers(x, y):
                 continue
-        seen[at] = evaluation = evaluate(question, nodes[at], priced)
+        seen[at] = evaluation = under_load(question, nodes[at], steady)
         best = sorted(
             [*best, (float(np.max(evaluation.value)), at)], key=lambda pair: (-pair[0], pair[1])
         )
@@ -277,20 +277,20 @@ def _batches(question: JointQuestion, placement: Placement, plain: Setting) -> t
 
 
 def _bound(
-    question: JointQuestion, node: Node, priced: Priced | None = None
+    question: JointQuestion, node: Node, steady: Evaluation | None = None
 ) -> tuple[float, Array, Array]:
     """What no design of a node exceeds: the objective, and by batch what a user and what a device
     gets.
 
-    Prompts take no less than nothing, nor than their floor; steps, until they are priced, no less
+    Prompts take no less than nothing, nor than their floor; steps, until they are evaluated, no less
     than theirs.
     """
     load, tokens = question.load, np.array([[a.tokens_per_step] for a in node.candidates])
-    if priced is None and node.floor is None:
+    if steady is None and node.floor is None:
         everything = np.full(node.batch.shape, np.inf)
         return np.inf, everything, everything
-    steps = load.output_tokens / (tokens if priced is not None else tokens.max())
-    stay = decode = np.zeros(()) if priced is None else steps * priced.step_s
+    steps = load.output_tokens / (tokens if steady is not None else tokens.max())
+    stay = decode = np.zeros(()) if steady is None else steps * steady.step_s
     watts: Number = idle_w(node.setting.device)
     if node.floor is not None:
         stay = np.maximum(stay, node.floor.stay_s(steps))
@@ -314,7 +314,7 @@ def _enter(
     if not shape.size:
         return
     speeds, fits = evaluation.busy, evaluation.fits
-    devices = evaluation.contender.placement.layout.devices
+    devices = evaluation.node.placement.layout.devices
     x, y = (
         1.0 / speeds.tpot_s[fits],
         speeds.requests_per_s[fits] * question.load.output_tokens / devices,
@@ -368,7 +368,7 @@ def design_at(
     """
     times = evaluation.busy if busy else evaluation.seen
     shape, _, cap = name
-    node, a = evaluation.contender, evaluation.contender.candidates[shape]
+    node, a = evaluation.node, evaluation.node.candidates[shape]
     batch, layout = int(node.batch[cap]), node.placement.layout
     scheduler = replace(
         node.setting.engine.scheduler or Scheduler(),

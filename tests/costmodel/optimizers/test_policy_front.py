@@ -12,10 +12,10 @@ from costmodel.laws.acceptance import geometric
 from costmodel.laws.own_pace import own_pace
 from costmodel.laws.refined_method import method_policy
 from costmodel.method_library import load_method
-from costmodel.optimizers.allowed import NothingAllowedError
 from costmodel.optimizers.drafters.sources import prompts_sources
 from costmodel.optimizers.policy_front import policy_points
 from costmodel.optimizers.recommend import recommend
+from costmodel.optimizers.unmet import NothingAllowedError
 from hardware_profiles.errors import InputError
 from tests.traces.toy_masked import toy_prompts, toy_trace
 from traces.kinds.refine_policy import RefinePolicy

@@ -14,19 +14,20 @@ from costmodel.answers.settings import build_setting
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
-from costmodel.optimizers.pricing import price
+from costmodel.optimizers.allowed import Contender
+from costmodel.optimizers.pricing import evaluate
 from tests.property_examples import examples
 
-EAGLE, PLANNED = (
-    build_setting(
-        DecodingConfiguration(
-            method="eagle-3",
-            deployment=DeploymentNames(model=model, device="h100-sxm", data_parallel=copies),
-        )
-    )
-    for model, copies in (("llama-3.1-8b", 1), ("qwen3-30b-a3b", 2))
-)
 CHAINS = [geometric(0.7, draft_tokens) for draft_tokens in (0, 1, 4)]
+
+
+def contender(model, copies):
+    where = DeploymentNames(model=model, device="h100-sxm", data_parallel=copies)
+    asked = DecodingConfiguration(method="eagle-3", deployment=where)
+    return Contender(configuration=asked, setting=build_setting(asked), candidates=CHAINS)
+
+
+EAGLE, PLANNED = contender("llama-3.1-8b", 1), contender("qwen3-30b-a3b", 2)
 BATCHES = st.lists(st.sampled_from([2, 16, 64, 256, 1024, 4096]), min_size=1, max_size=3)
 CONTEXTS = st.lists(st.sampled_from([0, 1024, 16_384, 120_000]), min_size=1, max_size=2)
 LIMITS = st.builds(
@@ -36,13 +37,13 @@ LIMITS = st.builds(
 )
 
 
-@pytest.mark.parametrize("setting", [EAGLE, PLANNED])
+@pytest.mark.parametrize("contender", [EAGLE, PLANNED])
 @settings(max_examples=examples(15), deadline=None)
 @given(batches=BATCHES, contexts=CONTEXTS, limits=LIMITS)
-def test_together_is_as_alone(setting, batches, contexts, limits):
+def test_together_is_as_alone(contender, batches, contexts, limits):
     b, c = np.array(batches)[:, None], np.array(contexts)[None, :]
-    at = price(setting, CHAINS, batch=b, context=c)
-    rates = at.rates(limits)
+    at, setting = evaluate(contender, batch=b, context=c, limits=limits), contender.setting
+    rates = at.value
     assert rates.shape == at.step_s.shape == (len(CHAINS), len(batches), len(contexts))
     for place, chain in enumerate(CHAINS):
         for row, batch in enumerate(batches):
@@ -61,11 +62,12 @@ def test_together_is_as_alone(setting, batches, contexts, limits):
                     drafts=chain.draft_tokens > 0,
                 )
                 met = limits.met(ttft_s=np.asarray(first), tpot_s=step_s / chain.tokens_per_step)
-                assert at.allowed(limits)[here] == (held and bool(np.all(met)))
-                assert np.isfinite(rates[here]) == at.allowed(limits)[here]
+                assert at.allowed[here] == (held and bool(np.all(met)))
+                assert np.isfinite(rates[here]) == at.allowed[here]
 
 
 def test_what_is_known_at_one_point_alone_is_allowed_nowhere_else():
     held = replace(CHAINS[1], holds_at=(16, 1024))
-    at = price(EAGLE, [CHAINS[0], held], batch=np.array([[16.0], [64.0]]), context=[1024.0, 2048.0])
-    assert at.allowed(Limits())[1].tolist() == [[True, False], [False, False]]
+    only = replace(EAGLE, candidates=[CHAINS[0], held])
+    at = evaluate(only, batch=np.array([[16.0], [64.0]]), context=np.array([1024.0, 2048.0]))
+    assert at.allowed[1].tolist() == [[True, False], [False, False]]

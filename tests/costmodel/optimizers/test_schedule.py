@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from costmodel.answers.batch_ranges import SHORT_RATIO
 from costmodel.answers.settings import build_setting
-from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.claims import rate_claim
 from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.chain_gains import gain_doubt
+from costmodel.optimizers.pricing import evaluate
 from costmodel.optimizers.schedule import batch_schedule
 from costmodel.optimizers.search import scheduled_batches
 from hardware_profiles.errors import InfeasibleError, InputError
@@ -231,7 +231,7 @@ def test_no_narrow_range_gains_less_than_its_interval(model, device, method, rat
     chains = [rate_claim(setting.drafter.method, rate, k) for k in range(9)]
     contender = Contender(configuration=chosen, setting=setting, candidates=chains)
     grid, doubt = scheduled_batches(256), gain_doubt(contender, 1024)
-    rates = contender.priced(grid, 1024).rates(Limits()).T
+    rates = evaluate(contender, batch=grid, context=1024).value.T
     runs = np.isfinite(rates).any(axis=1)
     grid, rates = grid[runs], np.where(np.isfinite(rates), rates, np.nan)[runs]
     exact, joined = (

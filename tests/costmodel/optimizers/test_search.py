@@ -1,5 +1,7 @@
 """The search: optimal by brute force, honest about memory and limits, reproducible."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from costmodel.laws.acceptance import geometric
 from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.chain_gains import gain_doubt
 from costmodel.optimizers.context_schedules import context_schedules
-from costmodel.optimizers.pricing import price
+from costmodel.optimizers.pricing import evaluate
 from costmodel.optimizers.search import search
 from hardware_profiles.errors import InfeasibleError
 
@@ -77,7 +79,7 @@ def test_a_schedule_loses_little_at_every_batch_whichever_were_asked_about(model
     drafts = [geometric(rate, k) for k in range(9)]
     runner = Contender(configuration=asked, setting=build_setting(asked), candidates=drafts)
     batches = np.arange(1, 257)
-    rates = runner.priced(batches[:, None], np.array([[1024.0]])).rates(Limits())[:, :, 0]
+    rates = evaluate(runner, batch=batches[:, None], context=np.array([[1024.0]])).value[:, :, 0]
     for grid in ([256], [1, 8, 64, 256]):
         (found,) = search([runner], batches=grid, contexts=[1024]).schedules
         lengths = np.array([found.schedule.draft_tokens_at(batch) for batch in batches.tolist()])
@@ -146,6 +148,13 @@ def test_a_batch_too_large_is_marked_or_dropped():
     assert len(answer.ranked) == len(marked.ranked) == len(BATCHES) - 3
 
 
+def allowed(at, limits):
+    """Whether a candidate alone fits and meets limits, where it was picked or came nearest."""
+    alone = replace(at.contender, candidates=[at.acceptance])
+    evaluation = evaluate(alone, batch=at.batch, context=at.context, limits=limits)
+    return bool(evaluation.allowed.all())
+
+
 def test_a_limit_that_some_batches_miss_leaves_the_others():
     limits = Limits(tpot_s=0.006)
     answer = found(contender(), limits=limits)
@@ -155,12 +164,10 @@ def test_a_limit_that_some_batches_miss_leaves_the_others():
     )
     for each in answer.unmet:
         assert each.misses == "limits" and "no configuration meets mean TPOT <= 6 ms" in each.reason
-        setting, where = each.contender.setting, {"batch": each.batch, "context": each.context}
-        assert not price(setting, [each.acceptance], **where).allowed(limits).any()
+        assert not allowed(each, limits)
     for choices in answer.ranked:
         best = choices[0]
-        where = {"batch": best.batch, "context": best.context}
-        assert price(best.contender.setting, [best.acceptance], **where).allowed(limits).all()
+        assert allowed(best, limits)
 
 
 def test_no_memory_at_all_is_refused_even_when_dropping():

@@ -16,7 +16,7 @@ import numpy as np
 from app.answers.optimize.joint.simulated import DesignRun, Simulations, Traffic
 from costmodel.answers.workload import Limits
 from costmodel.optimizers.joint.comparison import DesignComparison, compare_designs
-from costmodel.optimizers.joint.evaluation import LoadEvaluation, evaluate
+from costmodel.optimizers.joint.evaluation import LoadEvaluation, under_load
 from costmodel.optimizers.joint.search import (
     Design,
     JointOptimum,
@@ -202,7 +202,7 @@ def _confirmed(simulations: Simulations, design: Design, seeds: int) -> Finalist
         tried += [_run(simulations, lower, 1) for lower in _lower_caps(question, design)]
         tried.sort(key=lambda finalist: finalist.value)
     if question.slo.limited:
-        base = evaluate(question, design.contender)
+        base = under_load(question, design.contender)
         for _ in range(TRIES):
             following = _following(question, base, tried)
             if following is None:
@@ -232,7 +232,7 @@ def _following(
         for name in ("ttft_excess_ratio", "tpot_excess_ratio")
     )
     corrected = replace(question, slo=question.slo.scaled(ttft_ratio=ttft, tpot_ratio=tpot))
-    under = evaluate(corrected, base.contender)
+    under = under_load(corrected, base.node)
     fresh = np.ones(under.fits.shape, dtype=np.bool_)
     for finalist in tried:
         place = _place(question, base, finalist.design)
@@ -255,14 +255,14 @@ def _highest(values: Array) -> tuple[int, ...]:
 
 def _place(question: JointQuestion, base: LoadEvaluation, design: Design) -> tuple[int, int, int]:
     """Where a design stands among those of its node: its shape, token budget and batch cap."""
-    shape = next(at for at, a in enumerate(base.contender.candidates) if a is design.acceptance)
+    shape = next(at for at, a in enumerate(base.node.candidates) if a is design.acceptance)
     budget = question.token_budgets.index(design.scheduler.token_budget)
-    return shape, budget, int(np.flatnonzero(base.contender.batch == design.batch)[0])
+    return shape, budget, int(np.flatnonzero(base.node.batch == design.batch)[0])
 
 
 def _lower_caps(question: JointQuestion, design: Design) -> list[Design]:
     """The same design with the next lower batch caps that meet the limits."""
-    evaluation = evaluate(question, design.contender)
+    evaluation = under_load(question, design.contender)
     shape, budget, cap = _place(question, evaluation, design)
     lower = [
         design_at(question, evaluation, (shape, budget, at))

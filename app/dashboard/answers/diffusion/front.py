@@ -17,11 +17,11 @@ from app.dashboard.answers.diffusion.recordings import Recording, shipped_record
 from app.render.charts.charts import NEUTRAL, PALETTE, digits
 from app.render.charts.refining_figures import refining_figure
 from costmodel.configuration import DecodingConfiguration
-from costmodel.optimizers.allowed import NothingAllowedError
 from costmodel.optimizers.candidates.policy_grid import policy_grid
 from costmodel.optimizers.drafters.sources import prompts_sources
 from costmodel.optimizers.policy_front import policy_points
 from costmodel.optimizers.recommend import Recommendation, recommend
+from costmodel.optimizers.unmet import NothingAllowedError
 from traces.kinds.refine_policy import RefinePolicy
 
 MOST_ROWS = 12

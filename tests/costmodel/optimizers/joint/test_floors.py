@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.optimizers.joint.evaluation import evaluate, law
+from costmodel.optimizers.joint.evaluation import law, under_load
 from costmodel.optimizers.joint.search import _nodes
 from costmodel.optimizers.recommend import compare
 from tests.costmodel.optimizers.joint.joint_questions import EAGLE, question
@@ -50,13 +50,13 @@ def test_floors_never_bind(model, device, formats, prompt, output):
     )
     for node in _nodes(asked)[0]:
         assert node.floor is not None
-        priced = node.under(asked.load)
-        steps = priced.step_s
+        steady = node.steady(asked.load)
+        steps = steady.step_s
         assert np.all(node.floor.step_s <= steps)
         budgets = np.array(asked.token_budgets, dtype=float)[None, :, None]
         _, free = law(asked, replace(node, floor=None), steps[:, None, :], budgets)
         _, bound = law(asked, node, steps[:, None, :], budgets)
-        fits = evaluate(asked, node, priced).fits
+        fits = under_load(asked, node, steady).fits
         for one, other in zip(free, bound, strict=True):
             assert np.array_equal(
                 np.broadcast_to(one, fits.shape)[fits], np.broadcast_to(other, fits.shape)[fits]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from costmodel.answers.estimate import step_cost
 from costmodel.answers.fit import room
 from costmodel.answers.replicas import most_sharing, replica_prompts, replica_speeds, step_rows
-from costmodel.optimizers.joint.evaluation import budgeted, evaluate
+from costmodel.optimizers.joint.evaluation import budgeted, under_load
 from costmodel.optimizers.joint.search import (
     NoDesignError,
     _bound,
@@ -60,11 +60,11 @@ def test_pruning_changes_nothing_that_is_found(asked, ranked):
 @given(asked=QUESTIONS)
 def test_bounds_are_never_below_what_designs_reach(asked):
     for node in _nodes(asked)[0]:
-        priced = node.under(asked.load)
-        found = evaluate(asked, node, priced)
+        steady = node.steady(asked.load)
+        found = under_load(asked, node, steady)
         user, device = 1.0 / found.busy.tpot_s, found.busy.requests_per_s * asked.load.output_tokens
         device = device / node.placement.layout.devices
-        for value, *most in (_bound(asked, node), _bound(asked, node, priced)):
+        for value, *most in (_bound(asked, node), _bound(asked, node, steady)):
             assert value >= found.value.max()
             x, y = (each.reshape(-1, 1, node.batch.size) for each in most)
             assert np.all(np.where(found.fits, user, 0.0) <= x * (1 + 1e-9))

@@ -1,0 +1,128 @@
+"""Why is nothing allowed at a batch and context, and which candidate comes nearest?
+
+Leaves out what would have to change for one (`app.answers.feasible`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from costmodel.answers.estimate import Setting, footprint_of, step_cost
+from costmodel.answers.first_token import unloaded_first_token_s
+from costmodel.answers.fit import require_fit
+from costmodel.laws.acceptance import Acceptance
+from costmodel.optimizers.allowed import Contender
+from costmodel.optimizers.pricing import Evaluation
+from hardware_profiles.errors import InfeasibleError
+from hardware_profiles.units import MILLI
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unmet:
+    """A batch and context at which nothing fits, or nothing meets the limits or the floor.
+
+    Args:
+        batch: requests.
+        context: cached tokens per request.
+        contender: whose candidate comes nearest.
+        acceptance: that candidate: plain decoding where memory is missed, else the one of least
+            time per token, or of most agreement.
+        misses: `memory`, the `limits` of latency, or `quality`.
+        reason: in words.
+    """
+
+    batch: int
+    context: int
+    contender: Contender
+    acceptance: Acceptance
+    misses: Literal["memory", "limits", "quality"]
+    reason: str
+
+
+class NothingAllowedError(InfeasibleError):
+    """No batch and context at which anything is allowed.
+
+    Args:
+        unmet: all of them; the first says why.
+    """
+
+    def __init__(self, unmet: Sequence[Unmet]) -> None:
+        super().__init__(unmet[0].reason)
+        self.unmet = unmet
+
+
+def unmet_at(
+    evaluations: Sequence[Evaluation],
+    at: tuple[int, int],
+    batch: int,
+    context: int,
+) -> Unmet:
+    """Why nothing is allowed at a batch and context, and which candidate comes nearest.
+
+    Args:
+        evaluations: of all that were compared.
+        at: row and column of the point in them.
+        batch: requests.
+        context: cached tokens per request.
+    """
+    first, limits, floor = (
+        evaluations[0].contender,
+        evaluations[0].limits,
+        evaluations[0].floor,
+    )
+    setting, plain = first.setting, first.candidates[0 if floor is None else 1]
+    where = f"{setting.target.name} on {setting.device.name} at batch {batch}, context {context}"
+    fitting = [
+        (float(speed), evaluation.contender, a)
+        for evaluation in evaluations
+        for a, speed, fits in zip(
+            evaluation.contender.candidates,
+            evaluation.tokens_per_s[:, *at],
+            evaluation.fits[:, *at],
+            strict=True,
+        )
+        if fits and a.holds_at in (None, (batch, context))
+    ]
+    misses: Literal["memory", "limits", "quality"]
+    if policies := [entry for entry in fitting if floor is not None and entry[2].played]:
+        _, contender, nearest = max(policies, key=lambda entry: entry[2].agreement or 0.0)
+        misses, reason = "quality", "agreement is unknown: no trace holds a run of one token a pass"
+        if nearest.agreement is not None:
+            most = f"at most {nearest.agreement:.1%}"
+            reason = f"no policy agrees on {floor:.1%} of the tokens; {most}"
+    elif memory := _memory_words(setting, plain, batch, context, where):
+        contender, nearest, misses, reason = first, plain, "memory", memory
+    else:
+        _, contender, nearest = max(fitting, key=lambda entry: entry[0])
+        misses = "limits"
+        step_s = np.asarray(float(step_cost(setting, plain, batch=batch, context=context).total_s))
+        ttft = unloaded_first_token_s(
+            setting,
+            prompt_tokens=max(context, 1),
+            batch=np.asarray(float(batch)),
+            step_s=step_s,
+            drafts=False,
+        )
+        reason = (
+            f"{where}: no configuration meets {limits.words}; plain decoding has TTFT"
+            f" {float(ttft) / MILLI:.3g} ms and TPOT {float(step_s) / MILLI:.3g} ms"
+        )
+    return Unmet(
+        batch=batch,
+        context=context,
+        contender=contender,
+        acceptance=nearest,
+        misses=misses,
+        reason=reason,
+    )
+
+
+def _memory_words(setting: Setting, a: Acceptance, batch: int, context: int, where: str) -> str:
+    """What a configuration needs of the memory where that does not hold it; empty where it does."""
+    try:
+        require_fit(setting, footprint_of(setting, a, batch=batch, context=context), where)
+    except InfeasibleError as error:
+        return str(error)
+    return ""
