@@ -103,7 +103,7 @@ def evaluate(
         >>> from costmodel.laws.acceptance import geometric
         >>> names = DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="none")
         >>> eagle = DecodingConfiguration(method="eagle-3", deployment=names)
-        >>> chains = [geometric(0.7, draft_tokens) for draft_tokens in (0, 5)]
+        >>> chains = [geometric(0.3, draft_tokens) for draft_tokens in (0, 3)]
         >>> contender = Contender(configuration=eagle, setting=build_setting(eagle), candidates=chains)
         >>> evaluate(contender, batch=np.array([1.0, 256.0]), context=1024).value.argmax(axis=0).tolist()
         [1, 0]
