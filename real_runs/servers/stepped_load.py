@@ -17,6 +17,7 @@ from real_runs.servers.client import StreamedAnswer
 from real_runs.servers.events import Mark
 from real_runs.servers.identify import Server
 from real_runs.servers.steps import (
+    SEVERAL_STEPS,
     STEPPED_KINDS,
     RequestSteps,
     UnclearStepsError,
@@ -29,12 +30,14 @@ from traces.kinds.provenance import Provenance
 from traces.kinds.summary import Summary
 
 RECORDER_VERSION = "rooftree-record-load 1"
-SEVERAL_STEPS = "events hold several steps"
 _HOW = {
     "llama.cpp": "the running counts of drafts in llama.cpp's events",
     "vllm": "the tokens of vLLM's events",
     "sglang": "the tokens of SGLang's events",
 }
+_BY_REQUESTS = "the engine's own counts of every request"
+_BY_COUNTERS = "the server's counters of all requests together"
+_BY_NOTHING = "nothing: no counters stand beside these answers alone"
 _NO_DRAFT = "drafts nothing: start the server with speculative decoding"
 
 
@@ -70,16 +73,18 @@ class SteppedTrace:
         requests: whose steps it holds; 0 at level 0.
         steps: of those requests; 0 at level 0.
         left_out: requests by the reason for which their steps could not be told.
-        counted_by: what tells the steps.
-        checked_by: what bears them out.
+        counted_by: what tells the steps; empty at level 0.
+        checked_by: what bears them out; empty at level 0.
+        why_no_steps: why the level is 0; empty at level 1.
     """
 
     trace: AcceptanceTrace
     requests: int
     steps: int
     left_out: Mapping[str, int]
-    counted_by: str
-    checked_by: str
+    counted_by: str = ""
+    checked_by: str = ""
+    why_no_steps: str = ""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -123,29 +128,31 @@ def stepped_trace(
         InputError: nothing was drafted, or neither events nor counters tell what was accepted.
     """
     summary = None if counted is None else counted.summary
+    if server.kind == "sglang":  # its counters hold a step behind the end of answers
+        summary = None
     told = _told(server, rows, summary)
     latest = {row["request"] for row in rows[first_counted:]}
     _require_drafts(server, told, summary)
     checked_by, contradicted = _checked(told, latest, summary, is_alone=is_alone)
-    if not told.steps or contradicted:
-        reasons = contradicted or "; ".join(told.left_out)
-        trace = _without_steps(server, rows, counted, reasons)
+    if contradicted or not any(own.emitted for own in told.steps.values()):
+        why = contradicted or "; ".join(told.left_out) or "answers end with their first tokens"
+        trace = _without_steps(server, rows, counted, why)
         return SteppedTrace(
-            trace=_labelled(trace, server, labels, sampling),
+            trace=_labelled(trace, server, labels, sampling, f"No steps: {why}."),
             requests=0,
             steps=0,
             left_out=dict(told.left_out),
-            counted_by="counters alone: steps could not be told",
-            checked_by=f"not level 1: {reasons}",
+            why_no_steps=why,
         )
     trace = _levelled(server, rows, labels, told, sampling, checked_by)
     steps = sum(len(own.emitted) for own in told.steps.values())
-    proposals = [own.proposals for own in told.steps.values()]
-    if trace.drafted is None and None not in proposals:
-        trace = replace(trace, match_rate=min(sum(filter(None, proposals)) / steps, 1.0))
-    elif trace.drafted is None and summary is not None and summary.drafts:
-        latest_steps = sum(len(own.emitted) for at, own in told.steps.items() if at in latest)
-        trace = replace(trace, match_rate=min(summary.drafts / max(latest_steps, 1), 1.0))
+    if trace.drafted is None:
+        proposals = [own.proposals for own in told.steps.values() if own.proposals is not None]
+        if len(proposals) == len(told.steps):
+            trace = replace(trace, match_rate=min(sum(proposals) / steps, 1.0))
+        elif checked_by == _BY_COUNTERS and summary is not None:
+            beside = sum(len(own.emitted) for at, own in told.steps.items() if at in latest)
+            trace = replace(trace, match_rate=summary.drafts / beside)
     return SteppedTrace(
         trace=trace,
         requests=len(told.steps),
@@ -186,9 +193,10 @@ def _require_drafts(server: Server, told: _Told, summary: Summary | None) -> Non
         InputError: so did this one.
     """
     has_counted = summary is not None and bool(summary.drafts or summary.draft_tokens)
-    if has_counted or any(own.proposals for own in told.steps.values()):
+    if has_counted or any(own.proposals or own.draft_tokens for own in told.steps.values()):
         return
-    if told.steps and all(max(own.emitted, default=1) == 1 for own in told.steps.values()):
+    emitted = [tokens for own in told.steps.values() for tokens in own.emitted]
+    if emitted and max(emitted) == 1:
         raise InputError(_NO_DRAFT, key=str(server.address))
 
 
@@ -197,33 +205,46 @@ def _checked(
 ) -> tuple[str, str]:
     """What bears the steps out, and what contradicts them; empty: nothing does."""
     counted = [own for request, own in told.steps.items() if request in latest]
-    is_whole = is_alone and len(counted) == len(latest) and summary is not None
+    # the counters, where they count these answers and no others
+    beside = summary if is_alone and len(counted) == len(latest) else None
     if all(own.is_checked for own in told.steps.values()):
-        words = "the engine's own counts of every request"
-        if not is_whole or summary is None:
-            return words, ""
-        sums = (
-            sum(own.proposals or 0 for own in counted),
-            sum(own.draft_tokens or 0 for own in counted),
-            sum(own.accepted_tokens or 0 for own in counted),
-        )
-        totals = (summary.drafts, summary.draft_tokens, summary.accepted_tokens)
-        if all(own == total for own, total in zip(sums, totals, strict=True) if total):
-            return f"{words}, which add up to the server's counters", ""
-        return f"{words}; the server's counters hold other requests too", ""
-    if not is_whole or summary is None:
-        return "nothing: the server's counters do not stand beside these answers alone", ""
+        return _BY_REQUESTS + _totals_agree(counted, beside), ""
+    if told.left_out[SEVERAL_STEPS]:  # so may those of other requests, of which nothing tells
+        return "", SEVERAL_STEPS
+    if beside is None:
+        return _BY_NOTHING, ""
+    return _BY_COUNTERS, _contradiction(counted, beside)
+
+
+def _totals_agree(counted: Sequence[RequestSteps], beside: Summary | None) -> str:
+    """Whether the counts of requests add up to the server's, in words; empty: those are unknown."""
+    if beside is None:
+        return ""
+    proposals = [own.proposals for own in counted if own.proposals is not None]
+    sums = (
+        sum(proposals) if len(proposals) == len(counted) else beside.drafts,
+        sum(own.draft_tokens or 0 for own in counted),
+        sum(own.accepted_tokens or 0 for own in counted),
+    )
+    totals = (beside.drafts, beside.draft_tokens, beside.accepted_tokens)
+    if all(own == total for own, total in zip(sums, totals, strict=True) if total):
+        return ", which add up to the server's counters"
+    return "; the server's counters differ, as with other requests beside"
+
+
+def _contradiction(counted: Sequence[RequestSteps], beside: Summary) -> str:
+    """How the server's counters contradict an event per step; empty where they do not."""
     steps = sum(len(own.emitted) for own in counted)
-    accepted = sum(sum(own.emitted) - len(own.emitted) for own in counted)
+    accepted = sum(sum(own.emitted) for own in counted) - steps
     # the last step of every answer may have kept more than the answer holds
-    most = accepted + len(counted) * (summary.draft_levels or 0)
-    if summary.drafts > steps or not accepted <= summary.accepted_tokens <= most:
-        return "", (
-            f"{SEVERAL_STEPS}, or other requests ran: {steps} events after first tokens hold"
-            f" {accepted} accepted tokens, and the server counted {summary.drafts} drafts and"
-            f" {summary.accepted_tokens} accepted tokens"
-        )
-    return "the server's counters of all requests together", ""
+    most = accepted + len(counted) * (beside.draft_levels or 0)
+    if beside.drafts <= steps and accepted <= beside.accepted_tokens <= most:
+        return ""
+    return (
+        f"{SEVERAL_STEPS}, or other requests ran: {steps} events after first tokens hold"
+        f" {accepted} accepted tokens, and the server counted {beside.drafts} drafts and"
+        f" {beside.accepted_tokens} accepted tokens"
+    )
 
 
 def _levelled(
@@ -289,7 +310,11 @@ def _without_steps(
 
 
 def _labelled(
-    trace: AcceptanceTrace, server: Server, labels: TraceLabels, sampling: Mapping[str, Any]
+    trace: AcceptanceTrace,
+    server: Server,
+    labels: TraceLabels,
+    sampling: Mapping[str, Any],
+    note: str = "",
 ) -> AcceptanceTrace:
     about = trace.provenance
     return replace(
@@ -304,7 +329,7 @@ def _labelled(
             dataset=labels.dataset,
             dataset_sha256=labels.dataset_sha256,
             recorder_version=RECORDER_VERSION,
-            notes=" ".join(note for note in (about.notes, labels.remark) if note),
+            notes=" ".join(text for text in (about.notes, note, labels.remark) if text),
             extra={**about.extra, "engine": server.kind},
         ),
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,9 @@ from traces.importers.records import Record, is_record, record_of
 
 STEPPED_KINDS: tuple[Kind, ...] = ("llama.cpp", "vllm", "sglang")
 """Engines whose events tell steps apart."""
+
+SEVERAL_STEPS = "events hold several steps"
+OTHER_STEPS = "events hold other steps than the engine counted of the request"
 
 
 class UnclearStepsError(InputError):
@@ -36,7 +39,7 @@ class RequestSteps:
     Attributes:
         emitted: tokens of every step; the last one's end with the answer.
         drafted: tokens that every step proposed; None where the engine does not say of each.
-        proposals: steps with a proposal; None where the engine does not say.
+        proposals: steps with a proposal; None where that is not certain.
         draft_tokens: proposed in all, as the engine counts; None where it does not.
         accepted_tokens: of those, accepted, those behind the end of the answer among them.
         is_checked: whether the engine counted this request, and its counts agree.
@@ -92,6 +95,7 @@ def _from_running_counts(marks: Sequence[Mark]) -> RequestSteps:
     emitted: list[int] = []
     drafted: list[int] = []
     left = 0  # tokens of the latest step that have not arrived
+    has_unseen = False  # steps of which it is not certain which had a draft
     before = Mark(tokens=1, drafted=0, accepted=0)
     for mark in marks:
         tokens = mark.tokens - before.tokens
@@ -102,14 +106,15 @@ def _from_running_counts(marks: Sequence[Mark]) -> RequestSteps:
             raise UnclearStepsError("counts of drafts contradict the tokens that arrived")
         if begun <= 0:
             left -= tokens
-        elif not proposed:
-            emitted += [1] * begun
-            drafted += [0] * begun
-            left = 0
         elif begun == (1 + accepted if is_by_step else 1):
             emitted.append(1 + accepted)
             drafted.append(proposed)
             left = 1 + accepted - begun
+        elif (unseen := _unseen(begun, proposed, accepted, max(drafted, default=0))) is not None:
+            emitted += [1] * begun
+            drafted += unseen
+            left = 0
+            has_unseen = has_unseen or proposed > 0
         else:
             raise UnclearStepsError("tokens that end inside a character hide where a step began")
         before = mark
@@ -118,11 +123,21 @@ def _from_running_counts(marks: Sequence[Mark]) -> RequestSteps:
     return RequestSteps(
         emitted=tuple(emitted),
         drafted=tuple(drafted),
-        proposals=sum(tokens > 0 for tokens in drafted),
+        proposals=None if has_unseen else sum(tokens > 0 for tokens in drafted),
         draft_tokens=before.drafted or 0,
         accepted_tokens=before.accepted or 0,
         is_checked=True,
     )
+
+
+def _unseen(steps: int, proposed: int, accepted: int, longest: int) -> list[int] | None:
+    """Drafts of steps that no event tells apart and that kept none of them: full drafts first, then
+    none; None where steps kept some, or full drafts do not add up.
+    """
+    full = proposed // longest if longest else 0
+    if accepted or full > steps or full * longest != proposed:
+        return None
+    return [longest] * full + [0] * (steps - full)
 
 
 def _from_events(kind: Kind, marks: Sequence[Mark], record: Record | None) -> RequestSteps:
@@ -134,11 +149,11 @@ def _from_events(kind: Kind, marks: Sequence[Mark], record: Record | None) -> Re
     first, emitted = held[0], tuple(held[1:])
     if record is None:
         if first > 1:
-            raise UnclearStepsError("events hold several steps")
+            raise UnclearStepsError(SEVERAL_STEPS)
         return RequestSteps(emitted=emitted)
     if first > 1 or not _agree(emitted, record, kind):
-        if (listed := _listed(record, ends[-1] - 1)) is None:
-            raise UnclearStepsError("events hold several steps")
+        if (listed := _listed(record, ends[1:])) is None:
+            raise UnclearStepsError(OTHER_STEPS)
         emitted = listed
     drafted = record.per_step[1] if record.per_step is not None else None
     return RequestSteps(
@@ -151,42 +166,56 @@ def _from_events(kind: Kind, marks: Sequence[Mark], record: Record | None) -> Re
     )
 
 
-def _listed(record: Record, tokens: int) -> tuple[int, ...] | None:
+def _listed(record: Record, ends: Sequence[int]) -> tuple[int, ...] | None:
     """The steps as the engine lists them, where they are all of them: it lists none without a
     draft.
 
     Args:
         record: of the request.
-        tokens: that steps emitted.
+        ends: tokens of the answer after every event, each of which ends where a step does.
     """
     emitted = [] if record.per_step is None else [1 + count for count in record.per_step[0]]
-    behind_end = sum(emitted) - tokens
+    behind_end = sum(emitted) - (ends[-1] - 1)
     if not emitted or not 0 <= behind_end < emitted[-1]:
         return None
-    return (*emitted[:-1], emitted[-1] - behind_end)
+    emitted[-1] -= behind_end
+    return tuple(emitted) if set(ends) <= set(accumulate(emitted, initial=1)) else None
 
 
 def _agree(emitted: Sequence[int], record: Record, kind: Kind) -> bool:
     """Whether as many steps kept as many draft tokens as the engine counted.
 
     The last step may have kept more than the answer holds. vLLM leaves steps without a draft out of
-    its counts, SGLang has none.
+    its counts: one of them that was gathered into the next event can pass for a draft token that
+    such a last step kept. SGLang drafts in every step.
     """
     missing = len(emitted) - record.steps
     if missing < 0 or (kind == "sglang" and missing):
         return False
-    if record.histogram is None:
+    return _in_listed_order(emitted, record) and _fill_histogram(emitted, record)
+
+
+def _in_listed_order(emitted: Sequence[int], record: Record) -> bool:
+    """Whether the steps that kept draft tokens are those that the engine lists, where it does."""
+    if record.per_step is None:
         return True
-    if not emitted:
-        return not record.histogram.any()
+    listed = [kept for kept in record.per_step[0] if kept]
+    before_last = [tokens - 1 for tokens in emitted[:-1] if tokens > 1]
+    return listed[: len(before_last)] == before_last and len(listed) <= len(before_last) + 1
+
+
+def _fill_histogram(emitted: Sequence[int], record: Record) -> bool:
+    """Whether the steps make the engine's histogram of kept draft tokens, where it has one."""
+    if record.histogram is None or not emitted:
+        return record.histogram is None or not record.histogram.any()
     size = max(record.histogram.size, *emitted)
     counted = np.zeros(size, dtype=np.int64)
     counted[: record.histogram.size] = record.histogram
     # what the engine counted beyond the steps before the last one, by kept draft tokens
     beyond = counted - np.bincount(np.asarray(emitted[:-1], dtype=np.int64) - 1, minlength=size)
-    kept = np.flatnonzero(beyond[1:] > 0) + 1
     if (beyond[1:] < 0).any() or beyond[1:].sum() > 1:
         return False
+    kept = np.flatnonzero(beyond[1:]) + 1
     if kept.size:
         return bool(kept[0] >= emitted[-1] - 1 and beyond[0] <= 0)
     return emitted[-1] == 1 and bool(beyond[0] <= 1)

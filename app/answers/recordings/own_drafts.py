@@ -92,8 +92,9 @@ class OwnDrafts(Answer):
         sent: requests of the load.
         left_out: requests by the reason for which their steps could not be told.
         failed: requests by the reason for which they were not answered.
-        counted_by: what tells the steps.
-        checked_by: what bears them out.
+        counted_by: what tells the steps; empty at level 0.
+        checked_by: what bears them out; empty at level 0.
+        why_no_steps: why the level is 0; empty at level 1.
         method: slug of what drafts; empty where it is not known.
         notes: what has to be said beside the numbers.
         address: of the server.
@@ -110,6 +111,7 @@ class OwnDrafts(Answer):
     failed: Mapping[str, int]
     counted_by: str
     checked_by: str
+    why_no_steps: str
     method: str
     notes: Sequence[str]
     address: str
@@ -134,7 +136,10 @@ class OwnDrafts(Answer):
                 "proposal_ratio",
             ],
         )
-        yield f"counted by {self.counted_by}; checked by {self.checked_by}"
+        if self.why_no_steps:
+            yield f"level 0, counts without steps: {self.why_no_steps}"
+        else:
+            yield f"counted by {self.counted_by}; checked by {self.checked_by}"
         for reason, count in self.left_out.items():
             yield f"{count} of {self.sent} requests left out: {reason}"
         yield from self.notes
@@ -310,6 +315,7 @@ def _answer(
         failed=result.errors,
         counted_by=recorded.counted_by,
         checked_by=recorded.checked_by,
+        why_no_steps=recorded.why_no_steps,
         method=recorded.trace.provenance.method,
         notes=notes,
         address=str(server.address),
