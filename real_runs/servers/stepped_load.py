@@ -88,7 +88,7 @@ class SteppedTrace:
 
 
 @dataclass(kw_only=True, slots=True)
-class _Told:
+class _KnownSteps:
     """Steps by index of the request, and why there are none."""
 
     steps: dict[int, RequestSteps] = field(default_factory=dict)
@@ -130,45 +130,47 @@ def stepped_trace(
     summary = None if counted is None else counted.summary
     if server.kind == "sglang":  # its counters hold a step behind the end of answers
         summary = None
-    told = _told(server, rows, summary)
+    known = _known_steps(server, rows, summary)
     latest = {row["request"] for row in rows[first_counted:]}
-    _require_drafts(server, told, summary)
-    checked_by, contradicted = _checked(told, latest, summary, is_alone=is_alone)
-    if contradicted or not any(own.emitted for own in told.steps.values()):
-        why = contradicted or "; ".join(told.left_out) or "answers end with their first tokens"
+    _require_drafts(server, known, summary)
+    checked_by, contradicted = _checked(known, latest, summary, is_alone=is_alone)
+    if contradicted or not any(own.emitted for own in known.steps.values()):
+        why = contradicted or "; ".join(known.left_out) or "answers end with their first tokens"
         trace = _without_steps(server, rows, counted, why)
         return SteppedTrace(
             trace=_labelled(trace, server, labels, sampling, f"No steps: {why}."),
             requests=0,
             steps=0,
-            left_out=dict(told.left_out),
+            left_out=dict(known.left_out),
             why_no_steps=why,
         )
-    trace = _levelled(server, rows, labels, told, sampling, checked_by)
-    steps = sum(len(own.emitted) for own in told.steps.values())
+    trace = _levelled(server, rows, labels, known, sampling, checked_by)
+    steps = sum(len(own.emitted) for own in known.steps.values())
     if trace.drafted is None:
-        proposals = [own.proposals for own in told.steps.values() if own.proposals is not None]
-        if len(proposals) == len(told.steps):
+        proposals = [own.proposals for own in known.steps.values() if own.proposals is not None]
+        if len(proposals) == len(known.steps):
             trace = replace(trace, match_rate=min(sum(proposals) / steps, 1.0))
         elif checked_by == _BY_COUNTERS and summary is not None:
-            beside = sum(len(own.emitted) for at, own in told.steps.items() if at in latest)
+            beside = sum(len(own.emitted) for at, own in known.steps.items() if at in latest)
             trace = replace(trace, match_rate=summary.drafts / beside)
     return SteppedTrace(
         trace=trace,
-        requests=len(told.steps),
+        requests=len(known.steps),
         steps=steps,
-        left_out=dict(told.left_out),
+        left_out=dict(known.left_out),
         counted_by=_HOW[server.kind],
         checked_by=checked_by,
     )
 
 
-def _told(server: Server, rows: Sequence[Mapping[str, Any]], summary: Summary | None) -> _Told:
-    told = _Told()
+def _known_steps(
+    server: Server, rows: Sequence[Mapping[str, Any]], summary: Summary | None
+) -> _KnownSteps:
+    known = _KnownSteps()
     longest = None if summary is None else summary.draft_levels
     for row in rows:
         if server.kind not in STEPPED_KINDS:
-            told.left_out["events of this engine do not tell steps"] += 1
+            known.left_out["events of this engine do not tell steps"] += 1
             continue
         marks = [
             Mark(tokens=tokens, drafted=drafted, accepted=accepted)
@@ -177,39 +179,39 @@ def _told(server: Server, rows: Sequence[Mapping[str, Any]], summary: Summary | 
         try:
             own = request_steps(server.kind, marks, row["speculation"], row["output_tokens"])
         except UnclearStepsError as unclear:
-            told.left_out[unclear.message] += 1
+            known.left_out[unclear.message] += 1
             continue
         if not own.is_checked and longest and max(own.emitted, default=1) > longest + 1:
-            told.left_out[SEVERAL_STEPS] += 1
+            known.left_out[SEVERAL_STEPS] += 1
             continue
-        told.steps[row["request"]] = own
-    return told
+        known.steps[row["request"]] = own
+    return known
 
 
-def _require_drafts(server: Server, told: _Told, summary: Summary | None) -> None:
+def _require_drafts(server: Server, known: _KnownSteps, summary: Summary | None) -> None:
     """Refuse answers of a server that drafted nothing.
 
     Raises:
         InputError: so did this one.
     """
     has_counted = summary is not None and bool(summary.drafts or summary.draft_tokens)
-    if has_counted or any(own.proposals or own.draft_tokens for own in told.steps.values()):
+    if has_counted or any(own.proposals or own.draft_tokens for own in known.steps.values()):
         return
-    emitted = [tokens for own in told.steps.values() for tokens in own.emitted]
+    emitted = [tokens for own in known.steps.values() for tokens in own.emitted]
     if emitted and max(emitted) == 1:
         raise InputError(_NO_DRAFT, key=str(server.address))
 
 
 def _checked(
-    told: _Told, latest: set[int], summary: Summary | None, *, is_alone: bool
+    known: _KnownSteps, latest: set[int], summary: Summary | None, *, is_alone: bool
 ) -> tuple[str, str]:
     """What bears the steps out, and what contradicts them; empty: nothing does."""
-    counted = [own for request, own in told.steps.items() if request in latest]
+    counted = [own for request, own in known.steps.items() if request in latest]
     # the counters, where they count these answers and no others
     beside = summary if is_alone and len(counted) == len(latest) else None
-    if all(own.is_checked for own in told.steps.values()):
+    if all(own.is_checked for own in known.steps.values()):
         return _BY_REQUESTS + _totals_agree(counted, beside), ""
-    if told.left_out[SEVERAL_STEPS]:  # so may those of other requests, of which nothing tells
+    if known.left_out[SEVERAL_STEPS]:  # so may those of other requests, of which nothing tells
         return "", SEVERAL_STEPS
     if beside is None:
         return _BY_NOTHING, ""
@@ -251,25 +253,25 @@ def _levelled(
     server: Server,
     rows: Sequence[Mapping[str, Any]],
     labels: TraceLabels,
-    told: _Told,
+    known: _KnownSteps,
     sampling: Mapping[str, Any],
     checked_by: str,
 ) -> AcceptanceTrace:
     kept = [
-        row for row in sorted(rows, key=lambda row: row["request"]) if row["request"] in told.steps
+        row for row in sorted(rows, key=lambda row: row["request"]) if row["request"] in known.steps
     ]
-    left = sum(told.left_out.values())
+    left = sum(known.left_out.values())
     notes = [
         f"Steps by {_HOW[server.kind]}; checked by {checked_by}. The prompt's pass emits position 0.",
-        f"{left} of {len(rows)} requests left out: {'; '.join(told.left_out)}." if left else "",
+        f"{left} of {len(rows)} requests left out: {'; '.join(known.left_out)}." if left else "",
     ]
     trace = stepped(
         [
             Steps(
                 request=labels.names[row["request"]],
                 kind=labels.kinds[row["request"]] if labels.kinds else "",
-                emitted=told.steps[row["request"]].emitted,
-                drafted=told.steps[row["request"]].drafted,
+                emitted=known.steps[row["request"]].emitted,
+                drafted=known.steps[row["request"]].drafted,
                 prompt_tokens=row["input_tokens"],
             )
             for row in kept

@@ -20,10 +20,12 @@ from hardware_profiles.errors import InputError
 from real_runs.servers.events import Mark
 from real_runs.servers.identify import Kind
 from traces.importers.records import Record, is_record, record_of
+from traces.kinds.summary import MOST_DRAFT_LEVELS
 
 STEPPED_KINDS: tuple[Kind, ...] = ("llama.cpp", "vllm", "sglang")
 """Engines whose events tell steps apart."""
 
+_MOST_TOKENS = 1 << 20
 SEVERAL_STEPS = "events hold several steps"
 OTHER_STEPS = "events hold other steps than the engine counted of the request"
 
@@ -74,15 +76,30 @@ def request_steps(
         raise UnclearStepsError("events do not say how many tokens they hold")
     if marks[-1].tokens != output_tokens:
         raise UnclearStepsError("events hold another number of tokens than the answer")
-    if kind == "llama.cpp":
-        return _from_running_counts(marks)
-    record = None
-    if speculation is not None and is_record(speculation):
-        try:
-            record = record_of(speculation, kind, "speculation")
-        except InputError as error:
-            raise UnclearStepsError(f"the engine's counts are none: {error.message}") from None
-    return _from_events(kind, marks, record)
+    if output_tokens > _MOST_TOKENS:
+        raise UnclearStepsError(f"the answer has more than {_MOST_TOKENS} tokens")
+    steps = (
+        _from_running_counts(marks)
+        if kind == "llama.cpp"
+        else _from_events(kind, marks, _record(kind, speculation))
+    )
+    if max((*steps.emitted, *(steps.drafted or ())), default=0) > MOST_DRAFT_LEVELS:
+        raise UnclearStepsError(f"a step has more than {MOST_DRAFT_LEVELS} tokens")
+    return steps
+
+
+def _record(kind: Kind, speculation: Mapping[str, Any] | None) -> Record | None:
+    """What the engine counted of the request; None where it states nothing.
+
+    Raises:
+        UnclearStepsError: it states what are no counts.
+    """
+    if speculation is None or not is_record(speculation):
+        return None
+    try:
+        return record_of(speculation, kind, "speculation")
+    except InputError as error:
+        raise UnclearStepsError(f"the engine's counts are none: {error.message}") from None
 
 
 def _from_running_counts(marks: Sequence[Mark]) -> RequestSteps:

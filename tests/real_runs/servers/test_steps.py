@@ -109,6 +109,8 @@ def test_a_hidden_step_whose_full_draft_was_refused_is_told():
         ([(1, 0, 0), (2, 1, 2), (3, 1, 2)], 3, "contradict the tokens that arrived"),
         ([(1, 0, 0), (2, 3, 2), (3, 4, 3), (4, 4, 3)], 4, "contradict the tokens that arrived"),
         ([(1, 0, 0), (4, 3, 1), (5, 3, 1)], 5, "inside a character"),
+        ([(1, 0, 0), (2, 40000, 0)], 2, "a step has more than 32767 tokens"),
+        ([(1, 0, 0), (2000000000, 0, 0)], 2000000000, "more than 1048576 tokens"),
     ],
 )
 def test_running_counts_that_tell_no_steps_are_refused(rows, tokens, message):
@@ -157,6 +159,7 @@ def test_steps_that_the_engine_lists_stand_whatever_was_gathered(steps, sizes):
         ([1, 3, 2], None, "fall from one event to the next"),
         ([1, 3], {"num_spec_steps": 2, "acceptance_histogram": [1, 1]}, "other steps than"),
         ([1, 3], {"num_spec_steps": -1}, "counts are none"),
+        ([1, 40000], None, "a step has more than 32767 tokens"),
     ],
 )
 def test_events_that_tell_no_steps_are_refused(marks, counts, message):
