@@ -76,8 +76,8 @@ def request_steps(
         raise UnclearStepsError("events do not say how many tokens they hold")
     if marks[-1].tokens != output_tokens:
         raise UnclearStepsError("events hold another number of tokens than the answer")
-    if output_tokens > _MOST_TOKENS:
-        raise UnclearStepsError(f"the answer has more than {_MOST_TOKENS} tokens")
+    if not 1 <= output_tokens <= _MOST_TOKENS:
+        raise UnclearStepsError(f"the answer has no token, or more than {_MOST_TOKENS}")
     steps = (
         _from_running_counts(marks)
         if kind == "llama.cpp"

@@ -110,7 +110,8 @@ def test_a_hidden_step_whose_full_draft_was_refused_is_told():
         ([(1, 0, 0), (2, 3, 2), (3, 4, 3), (4, 4, 3)], 4, "contradict the tokens that arrived"),
         ([(1, 0, 0), (4, 3, 1), (5, 3, 1)], 5, "inside a character"),
         ([(1, 0, 0), (2, 40000, 0)], 2, "a step has more than 32767 tokens"),
-        ([(1, 0, 0), (2000000000, 0, 0)], 2000000000, "more than 1048576 tokens"),
+        ([(1, 0, 0), (2000000000, 0, 0)], 2000000000, "more than 1048576"),
+        ([(0, 0, 0)], 0, "no token"),
     ],
 )
 def test_running_counts_that_tell_no_steps_are_refused(rows, tokens, message):
