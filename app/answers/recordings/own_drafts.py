@@ -25,6 +25,13 @@ from simulator.loop.request import Workload
 from traces.replay.walk import replay_chain
 
 _USERS = 4
+_GATHERS_LESS = {
+    "vllm": (
+        "vLLM lists every step where it is served with --per-request-spec-decode-metrics detailed;"
+        " fewer --users gather fewer steps in an event"
+    ),
+    "sglang": "fewer --users, and a server with --stream-interval 1, gather fewer steps in an event",
+}
 _OPTIONS = frozenset(
     {
         "out",
@@ -142,6 +149,8 @@ class OwnDrafts(Answer):
             yield f"counted by {self.counted_by}; checked by {self.checked_by}"
         for reason, count in self.left_out.items():
             yield f"{count} of {self.sent} requests left out: {reason}"
+        if (self.left_out or self.why_no_steps) and self.server.engine in _GATHERS_LESS:
+            yield _GATHERS_LESS[self.server.engine]
         yield from self.notes
         method = "" if self.method else " --method METHOD"
         yield f"optimize --trace {self.trace.file}{method} chooses by it"

@@ -40,6 +40,18 @@ def test_a_person_reads_how_steps_were_counted_and_what_was_left_out(rooftree, t
     assert "--method METHOD" not in done.out and "optimize --trace" in done.out
 
 
+def test_steps_that_cannot_be_told_leave_level_0_and_what_would_tell_them(rooftree, tmp_path):
+    with speculating("vllm", gathers_steps=2) as (url, _):
+        done = rooftree("record", "--server", url, "--out", tmp_path, *FEW)
+    assert done.code == 0, done.err
+    assert "level 0, counts without steps" in done.out
+    assert "--per-request-spec-decode-metrics detailed" in done.out
+    file = tmp_path / "acceptance.parquet"
+    words = ("--model", "llama-3.1-8b", "--method", "eagle-3", "--batch", "1", "--json")
+    chosen = rooftree("optimize", "--trace", file, *words, "--out", tmp_path / "o")
+    assert chosen.code == 0, chosen.err
+
+
 def test_prompts_go_in_the_models_own_chat_form(rooftree, tmp_path):
     for kind, key in (("vllm", "prompt"), ("sglang", "input_ids"), ("llama.cpp", "prompt")):
         with speculating(kind, per_request="summary") as (url, stub):
@@ -64,6 +76,10 @@ def test_lengths_and_counts_are_those_of_a_load(rooftree, tmp_path):
     assert [len(body["prompt"]) for body in stub.bodies] == [40] * 5
     trace = read_trace(tmp_path / "acceptance.parquet")
     assert trace.output_tokens.tolist() == [9] * 5 and trace.provenance.dataset == ""
+    again = ("--requests", tmp_path / "requests.parquet", "--out", tmp_path / "again")
+    with speculating("vllm", per_request="summary") as (url, stub):
+        assert rooftree("record", "--server", url, *again).code == 0
+    assert [len(body["prompt"]) for body in stub.bodies] == [40] * 5
     with speculating("vllm", per_request="summary") as (url, stub):
         rooftree("record", "--server", url, "--out", tmp_path / "b", *FEW[:4], "--count", "20")
     assert len(stub.bodies) == 20
