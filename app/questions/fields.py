@@ -63,6 +63,16 @@ KeyEnv = Annotated[
     str | None,
     Field("Environment variable with the key that the server asks for.", Group.HARDWARE),
 ]
+RequestKeys = Annotated[
+    list[str] | None,
+    Field(
+        "Further key of every request, KEY=JSON: cache_prompt=false. Repeatable.", Group.WORKLOAD
+    ),
+]
+Timeout = Annotated[
+    float,
+    Field("Seconds of silence after which an answer counts as lost.", Group.RUN, least=0.1),
+]
 RequestFile = Annotated[
     Path | None,
     Field(

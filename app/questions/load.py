@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from app.questions.field import Field, Group, Question
-from app.questions.fields import Seed
+from app.questions.fields import RequestKeys, Seed, Timeout
 from app.questions.groups import LiveServerOptions, RequestOptions, ScreenOptions
 from app.questions.values import Time
 
@@ -56,22 +56,13 @@ class LoadQuestion(ScreenOptions, RequestOptions, LiveServerOptions, Question):
             spelled="--set",
         ),
     ] = None
-    option: Annotated[
-        list[str] | None,
-        Field(
-            "Further key of every request, KEY=JSON: cache_prompt=false. Repeatable.",
-            Group.WORKLOAD,
-        ),
-    ] = None
+    option: RequestKeys = None
     temperature: Annotated[float, Field("0 is greedy.", Group.WORKLOAD, least=0.0)] = 0.0
     stop_at_eos: Annotated[
         bool,
         Field("Let the model end an answer before all its tokens are generated.", Group.WORKLOAD),
     ] = False
     most_at_once: Annotated[int, Field("Requests under way at a time.", Group.RUN, least=1)] = 1000
-    timeout: Annotated[
-        float,
-        Field("Seconds of silence after which an answer counts as lost.", Group.RUN, least=0.1),
-    ] = 300.0
+    timeout: Timeout = 300.0
     resume: Annotated[bool, Field("Send only what is missing in the folder.", Group.RUN)] = False
     seed: Seed = 0

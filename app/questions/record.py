@@ -5,17 +5,20 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from app.questions.field import Field, Group, Question
-from app.questions.fields import Seed
-from app.questions.groups import ScreenOptions
-from app.questions.values import Span
+from app.questions.fields import KeyEnv, RequestKeys, Seed, Timeout
+from app.questions.groups import RequestOptions, ScreenOptions
+from app.questions.values import MethodName, Span
 from real_runs.drafters.registry import drafter_names
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordQuestion(ScreenOptions, Question):
+class RecordQuestion(ScreenOptions, RequestOptions, Question):
     """Record acceptance traces from a real model.
 
-    Drafters watch the model write and note what it would have accepted.
+    Drafters watch the model write and note what it would have accepted. With --server, a running
+    vLLM, SGLang or llama.cpp answers a load, and the steps of its own drafts are recorded.
+
+    Example: rooftree record --server http://127.0.0.1:8000 --method eagle-3 --out run
     """
 
     answered_by: ClassVar[str] = "app.answers.recordings.record"
@@ -26,7 +29,11 @@ class RecordQuestion(ScreenOptions, Question):
     model: Annotated[
         Path | None,
         Field(
-            "A .gguf file or Hugging Face folder; default: SmolLM2-135M-Instruct.", Group.WORKLOAD
+            (
+                "A .gguf file or Hugging Face folder; of --server, one of its models. Default:"
+                " SmolLM2-135M-Instruct; of --server, its first."
+            ),
+            Group.WORKLOAD,
         ),
     ] = None
     prompts: Annotated[
@@ -52,7 +59,7 @@ class RecordQuestion(ScreenOptions, Question):
     ] = None
     temperature: Annotated[
         list[float] | None,
-        Field("0 is greedy; repeat (default: 0 and 0.8).", Group.WORKLOAD),
+        Field("0 is greedy; repeat (default: 0 and 0.8; of --server: 0).", Group.WORKLOAD),
     ] = None
     level: Annotated[
         int, Field("2: ranks; 3: probabilities of both models too.", Group.DRAFTING)
@@ -98,8 +105,26 @@ class RecordQuestion(ScreenOptions, Question):
     threads: Annotated[int | None, Field("CPU threads; default: all.", Group.HARDWARE)] = None
     server: Annotated[
         str | None,
-        Field("Address of a llama.cpp server to record through, greedily.", Group.HARDWARE),
+        Field(
+            (
+                "Address of a vLLM, SGLang or llama.cpp server whose own drafts are recorded; with"
+                " --lookup, of a llama.cpp server to record look-ups through, greedily."
+            ),
+            Group.HARDWARE,
+        ),
     ] = None
+    key_env: KeyEnv = None
+    method: Annotated[
+        str,
+        Field(
+            "Of --server: what drafts there, for the trace; default: as far as the server says.",
+            Group.DRAFTING,
+            reads=MethodName(),
+            names="methods",
+        ),
+    ] = ""
+    option: RequestKeys = None
+    timeout: Timeout = 300.0
     engine: Annotated[
         str | None,
         Field("llama.cpp: start its server and record through it, greedily.", Group.HARDWARE),

@@ -1,7 +1,8 @@
 """What does a server generate for one prompt, how many tokens is that, and when did each arrive?
 
 Completions are streamed: llama.cpp's own `/completion`, which takes token ids, returns them and
-states its timings, and OpenAI's `/v1/completions` of all others. Counts are the server's (`usage`,
+states its timings, and OpenAI's `/v1/completions` of all others; where every event has to say how
+far the answer is, SGLang's own `/generate`, which also tells verified steps. Counts are the server's (`usage`,
 `timings`), never words of the text. Leaves out chat templates, and many requests at a time
 (`real_runs.servers.session`).
 """
@@ -14,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from real_runs.servers.events import Events, read_event
+from real_runs.servers.events import Events, Mark, read_event
 from real_runs.servers.exchange import BrokenAnswerError, Patience, Reply, exchange, printable
 from real_runs.servers.identify import Server
 
@@ -33,6 +34,7 @@ class Completion:
         temperature: 0 is greedy.
         options: further keys of the request's JSON, passed on as they are: `{"cache_prompt":
             False}`, `{"seed": 1}`.
+        marks: have every event say how far the answer is.
     """
 
     prompt: str | tuple[int, ...]
@@ -40,6 +42,7 @@ class Completion:
     ignore_eos: bool = True
     temperature: float = 0.0
     options: Mapping[str, Any] = field(default_factory=dict)
+    marks: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,11 +61,14 @@ class StreamedAnswer:
         output_tokens: generated, as the server counts.
         prompt_tokens: of the prompt, those from a cache included, as the server counts.
         cached_tokens: of the prompt's, taken from a cache; None where it does not say.
-        text: generated.
+        text: generated; empty where SGLang's own events were asked for.
         token_ids: generated; None where the server does not return all of them, as llama.cpp does
             not in a stream where a token ends inside a character.
         timings: llama.cpp's own: prompt_ms, predicted_ms, draft_n, draft_n_accepted and more; None
             of others.
+        marks: how far the answer was at each of its events, where those were asked to say so.
+        speculation: what vLLM or SGLang counted of this request's drafts, under their names; None
+            where they do not say.
         finish_reason: "length" or "stop"; empty where unknown.
         error: why the answer is not whole; None where it is.
     """
@@ -78,6 +84,8 @@ class StreamedAnswer:
     text: str = ""
     token_ids: tuple[int, ...] | None = None
     timings: Mapping[str, Any] | None = None
+    marks: tuple[Mark, ...] = ()
+    speculation: Mapping[str, Any] | None = None
     finish_reason: str = ""
     error: str | None = None
 
@@ -135,6 +143,8 @@ async def complete(
         if events.token_ids and len(events.token_ids) == (count or 0)
         else None,
         timings=events.timings,
+        marks=tuple(events.marks),
+        speculation=events.speculation,
         finish_reason=events.finish_reason,
         error=error,
     )
@@ -147,12 +157,25 @@ def _request(server: Server, completion: Completion) -> tuple[str, dict[str, Any
         body["ignore_eos"] = True
     if server.kind == "llama.cpp":
         body |= {"n_predict": completion.max_tokens, "return_tokens": True}
+        if completion.marks:
+            body["timings_per_token"] = True
         return "/completion", body | dict(completion.options)
+    if server.kind == "sglang" and completion.marks:
+        sampling = {
+            "max_new_tokens": completion.max_tokens,
+            "temperature": completion.temperature,
+            "ignore_eos": completion.ignore_eos,
+        }
+        key = "text" if isinstance(prompt, str) else "input_ids"
+        body = {key: prompt, "sampling_params": sampling, "stream": True}
+        return "/generate", body | dict(completion.options)
     body |= {
         "model": server.model,
         "max_tokens": completion.max_tokens,
         "stream_options": {"include_usage": True},
     }
+    if completion.marks:
+        body["stream_options"]["continuous_usage_stats"] = True
     if server.kind == "vllm":
         body["return_token_ids"] = True
     return "/v1/completions", body | dict(completion.options)

@@ -1,7 +1,7 @@
 """What does one event of a streamed completion say: text, tokens, counts, its end, or an error?
 
-llama.cpp's own events and those of OpenAI's interface, as vLLM, SGLang and TensorRT-LLM send them.
-Every value is checked: a server's answer is input from outside. Leaves out the transport
+llama.cpp's own events, SGLang's own, and those of OpenAI's interface, as vLLM, SGLang and
+TensorRT-LLM send them. Every value is checked: a server's answer is input from outside. Leaves out the transport
 (`real_runs.servers.exchange`).
 """
 
@@ -18,6 +18,21 @@ _LONGEST_SHOWN = 300
 _MOST_TOKENS = 1 << 31
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mark:
+    """How far an answer was when one of its events was sent, as the event itself says.
+
+    Attributes:
+        tokens: generated so far.
+        drafted: tokens proposed so far; None where events do not say.
+        accepted: of those, accepted so far; None where events do not say.
+    """
+
+    tokens: int
+    drafted: int | None = None
+    accepted: int | None = None
+
+
 @dataclass(kw_only=True, slots=True)
 class Events:
     """What the events of one answer have said so far.
@@ -31,6 +46,9 @@ class Events:
         prompt_tokens: of the prompt.
         cached_tokens: of the prompt's, from a cache; None where it does not say.
         timings: llama.cpp's.
+        marks: one for every event that says how far the answer is.
+        speculation: what the engine counted of this request's drafts, under its own names; None
+            until it says.
         finish_reason: why it ended; empty until it did.
         ended: the answer is whole.
     """
@@ -42,6 +60,8 @@ class Events:
     prompt_tokens: int = 0
     cached_tokens: int | None = None
     timings: Mapping[str, Any] | None = None
+    marks: list[Mark] = field(default_factory=list)
+    speculation: Mapping[str, Any] | None = None
     finish_reason: str = ""
     ended: bool = False
 
@@ -76,6 +96,8 @@ def read_event(events: Events, at_s: float, text: bytes) -> None:
         _read_openai(events, at_s, event)
     elif "content" in event:
         _read_llama_cpp(events, at_s, event)
+    elif isinstance(event.get("meta_info"), dict):
+        _read_sglang(events, at_s, event["meta_info"])
 
 
 def _read_openai(events: Events, at_s: float, event: Mapping[str, Any]) -> None:
@@ -91,9 +113,34 @@ def _read_openai(events: Events, at_s: float, event: Mapping[str, Any]) -> None:
     if isinstance(usage, dict):
         events.output_tokens = _count(usage.get("completion_tokens"))
         events.prompt_tokens = _count(usage.get("prompt_tokens")) or events.prompt_tokens
+        if choice:
+            _mark(events, events.output_tokens)
         details = usage.get("prompt_tokens_details")
         if isinstance(details, dict):
             events.cached_tokens = _count(details.get("cached_tokens"))
+    metrics = event.get("metrics")
+    if isinstance(metrics, dict) and isinstance(metrics.get("speculative_decoding"), dict):
+        events.speculation = _counts(metrics["speculative_decoding"])
+
+
+def _read_sglang(events: Events, at_s: float, info: Mapping[str, Any]) -> None:
+    """An event of `/generate`, whose counts go up to it; its text does or does not, by the flags of
+    the server, and is left out.
+    """
+    tokens, before = _count(info.get("completion_tokens")), events.output_tokens or 0
+    if tokens is not None:
+        events.token_times_s += [at_s] * max(tokens - before, 0)
+        events.output_tokens = tokens
+        _mark(events, tokens)
+    events.prompt_tokens = _count(info.get("prompt_tokens")) or events.prompt_tokens
+    events.cached_tokens = _count(info.get("cached_tokens"))
+    reason = info.get("finish_reason")
+    if isinstance(reason, dict):
+        events.finish_reason = str(reason.get("type", ""))[:_LONGEST_SHOWN]
+        events.speculation = _counts(
+            {key: value for key, value in info.items() if str(key).startswith("spec_")}
+        )
+        events.ended = True
 
 
 def _read_llama_cpp(events: Events, at_s: float, event: Mapping[str, Any]) -> None:
@@ -101,9 +148,12 @@ def _read_llama_cpp(events: Events, at_s: float, event: Mapping[str, Any]) -> No
         not event.get("stop") or not events.token_times_s
     ):  # the last event repeats ids, and holds the rest of a text
         _add(events, at_s, event["content"], event.get("tokens"))
+    timings = event.get("timings")
+    if isinstance(timings, dict):  # of every event, where they were asked for
+        drafted, accepted = (_count(timings.get(key, 0)) for key in ("draft_n", "draft_n_accepted"))
+        _mark(events, _count(timings.get("predicted_n")), drafted, accepted)
     if not event.get("stop"):
         return
-    timings = event.get("timings")
     if isinstance(timings, dict):
         events.timings = {
             str(key): value for key, value in timings.items() if isinstance(value, int | float)
@@ -121,6 +171,24 @@ def _add(events: Events, at_s: float, text: object, token_ids: object) -> None:
     events.token_times_s += [at_s] * (len(ids) or bool(isinstance(text, str) and text))
     if isinstance(text, str) and text:
         events.texts.append(text)
+
+
+def _mark(
+    events: Events, tokens: int | None, drafted: int | None = None, accepted: int | None = None
+) -> None:
+    if tokens is not None:
+        events.marks.append(Mark(tokens=tokens, drafted=drafted, accepted=accepted))
+
+
+def _counts(value: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Whole numbers and lists of them; None where there are none."""
+    counts = {
+        str(key): entry
+        for key, entry in value.items()
+        if type(entry) is int
+        or (isinstance(entry, list) and all(type(count) is int for count in entry))
+    }
+    return counts or None
 
 
 def _count(value: object) -> int | None:

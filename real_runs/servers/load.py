@@ -2,7 +2,8 @@
 their answers?
 
 Every answer is on disk before the run goes on, whatever ends it: Ctrl-C and a server that dies
-leave what was measured, and resuming sends what is missing. Leaves out which requests
+leave what was measured, and resuming sends what is missing. Where labels of a trace are given, the
+steps of every answer are recorded too. Leaves out which requests
 (`simulator.scenario.build.workload` draws them).
 """
 
@@ -31,6 +32,7 @@ from real_runs.servers.exchange import Patience
 from real_runs.servers.identify import Server
 from real_runs.servers.measured import proposal_share, row_of, summary_of, write_rows
 from real_runs.servers.session import MOST_AT_ONCE, run_requests
+from real_runs.servers.stepped_load import SteppedTrace, TraceLabels, step_columns, stepped_trace
 from simulator.loop.request import Workload
 from traces.importers.scrapes import Scrape
 from traces.kinds.acceptance import AcceptanceTrace
@@ -56,6 +58,7 @@ class SentLoad:
         most_at_once: requests under way at a time.
         patience: how long to wait.
         resume: go on with a folder that holds a part of the answers.
+        labels: of a trace of the steps that answers took; None: none is recorded.
     """
 
     server: Server
@@ -68,6 +71,7 @@ class SentLoad:
     most_at_once: int = MOST_AT_ONCE
     patience: Patience = field(default_factory=Patience)
     resume: bool = False
+    labels: TraceLabels | None = None
 
     def __post_init__(self) -> None:
         longest = self.workload.prompt_tokens.astype(np.int64) + self.workload.output_tokens
@@ -88,6 +92,7 @@ class SentLoad:
                 ignore_eos=self.ignore_eos,
                 temperature=self.temperature,
                 options=self.options,
+                marks=self.labels is not None,
             )
             for prompt, tokens in zip(
                 self.prompts, self.workload.output_tokens.tolist(), strict=True
@@ -108,9 +113,11 @@ class SentLoad:
             "ignore_eos": self.ignore_eos,
             "options": dict(self.options),
         }
+        if self.labels is not None:
+            sent["names"] = list(self.labels.names)
         digest = hashlib.sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()
         return {
-            "kind": "load",
+            "kind": "load" if self.labels is None else "load with steps",
             "engine": self.server.kind,
             "model": self.server.model,
             "requests_sha256": digest,
@@ -129,7 +136,9 @@ class LoadResult:
         short: answers with another number of tokens than was asked for.
         cpu_s: CPU time of this process while it sent.
         trace: acceptance between the counters before and after the last run, other users' requests
-            among them; None where there are no such counters or nothing was drafted.
+            among them; None where there are no such counters or nothing was drafted. Where steps
+            were recorded, their trace.
+        steps: how far that trace goes; None where no steps were recorded.
     """
 
     summary: Mapping[str, Any]
@@ -139,6 +148,7 @@ class LoadResult:
     short: int
     cpu_s: float
     trace: AcceptanceTrace | None = None
+    steps: SteppedTrace | None = None
 
 
 def run_load(load: SentLoad, tell: Tell = lambda what, done, total: None) -> LoadResult:
@@ -150,7 +160,8 @@ def run_load(load: SentLoad, tell: Tell = lambda what, done, total: None) -> Loa
         tell: called with what is done, requests answered, and all of them.
 
     Raises:
-        InputError: another run lies in the folder, the server is lost, or no request was answered.
+        InputError: another run lies in the folder, the server is lost, no request was answered, or
+            steps were to be recorded and nothing was drafted.
         KeyboardInterrupt: Ctrl-C. In both cases what was answered until then is written, and can be
             resumed.
     """
@@ -180,6 +191,22 @@ def run_load(load: SentLoad, tell: Tell = lambda what, done, total: None) -> Loa
             raise InputError(
                 "no request was answered: " + "; ".join(errors)[:500], key=str(load.server.address)
             )
+        trace, steps = _counted(load), None
+        if load.labels is not None:
+            steps = stepped_trace(
+                load.server,
+                rows,
+                load.labels,
+                sampling={"temperature": load.temperature},
+                counted=trace,
+                first_counted=resumed,
+                is_alone=not errors,
+            )
+            trace = steps.trace
+        elif trace is not None and trace.summary is not None and trace.match_rate is None:
+            trace = replace(trace, match_rate=proposal_share(rows, trace.summary))
+        if trace is not None:
+            write_acceptance(trace, load.out / ACCEPTANCE)
         if len(rows) == load.workload.requests:
             log.remove()
     wanted = load.workload.output_tokens
@@ -190,7 +217,8 @@ def run_load(load: SentLoad, tell: Tell = lambda what, done, total: None) -> Loa
         errors=dict(errors),
         short=sum(row["output_tokens"] != wanted[row["request"]] for row in rows),
         cpu_s=cpu_s,
-        trace=_acceptance(load, rows),
+        trace=trace,
+        steps=steps,
     )
 
 
@@ -210,9 +238,10 @@ def _send(load: SentLoad, log: RecordingLog, errors: Counter[str], tell: Tell) -
 
         def keep(position: int, answer: StreamedAnswer) -> None:
             if answer.error is None:
-                written.append(
-                    writer.submit(log.append, row_of(missing[position], answer, origin_s))
-                )
+                row = row_of(missing[position], answer, origin_s)
+                if load.labels is not None:
+                    row |= step_columns(answer)
+                written.append(writer.submit(log.append, row))
             else:
                 errors[answer.error] += 1
 
@@ -255,17 +284,11 @@ def _write_counters(load: SentLoad, name: str) -> None:
             part.write_text(text, encoding="utf-8")
 
 
-def _acceptance(load: SentLoad, rows: list[dict[str, Any]]) -> AcceptanceTrace | None:
-    """What the engine's counters say of drafts, with the share of steps that had one where the rows
-    tell.
-    """
+def _counted(load: SentLoad) -> AcceptanceTrace | None:
+    """What the engine's counters before and after say of drafts."""
     files = [load.out / name for name in SCRAPES]
     if not all(file.exists() for file in files):
         return None
     texts = [file.read_text(encoding="utf-8") for file in files]
     trace, _ = acceptance_between(load.server, [Scrape(at_s=0.0, text=text) for text in texts])
-    if trace is not None:
-        if trace.summary is not None and trace.match_rate is None:
-            trace = replace(trace, match_rate=proposal_share(rows, trace.summary))
-        write_acceptance(trace, load.out / ACCEPTANCE)
     return trace

@@ -46,13 +46,16 @@ class Steps:
     prompt_tokens: int = 0
 
 
-def stepped(requests: Sequence[Steps], file: str, provenance: Provenance) -> AcceptanceTrace:
+def stepped(
+    requests: Sequence[Steps], file: str, provenance: Provenance, *, first_step_position: int = 0
+) -> AcceptanceTrace:
     """A trace of level 1, with the counts of its steps as its summary.
 
     Args:
         requests: at least one with a step.
         file: name for messages.
         provenance: where it comes from; what such a trace cannot know is put before its notes.
+        first_step_position: tokens of every request before its first step, which are no step's.
 
     Raises:
         InputError: no step, a length beyond 32767, or more accepted than drafted.
@@ -74,6 +77,8 @@ def stepped(requests: Sequence[Steps], file: str, provenance: Provenance) -> Acc
     if not steps.size:
         raise InputError("must hold at least one step that emitted a token", file=file)
     drafts = None if drafted is None else np.concatenate(drafted)
+    opening = [1] * first_step_position
+    laid = np.concatenate([np.append(opening, tokens) for tokens in lengths]).astype(np.int64)
     notes = [_LOWER_BOUND, provenance.notes]
     if idle:
         notes.append(f"{idle} steps that emitted nothing were left out.")
@@ -94,12 +99,24 @@ def stepped(requests: Sequence[Steps], file: str, provenance: Provenance) -> Acc
             prompt_tokens=np.asarray(
                 [request.prompt_tokens for request in requests], dtype=np.int32
             ),
-            offsets=np.cumsum([0, *(int(tokens.sum()) for tokens in lengths)], dtype=np.int64),
-            emitted=_left(steps, steps),
+            offsets=np.cumsum(
+                [0, *(first_step_position + int(tokens.sum()) for tokens in lengths)],
+                dtype=np.int64,
+            ),
+            first_step_position=first_step_position,
+            emitted=_left(laid, laid),
             drafted=(
                 None
-                if drafts is None
-                else np.maximum(_left(drafts, steps), _left(steps, steps) - 1)
+                if drafted is None
+                else np.maximum(
+                    _left(
+                        np.concatenate(
+                            [np.append(np.zeros_like(opening), own) for own in drafted]
+                        ).astype(np.int64),
+                        laid,
+                    ),
+                    _left(laid, laid) - 1,
+                )
             ),
             summary=_summary(steps, drafts),
             file=file,
@@ -122,6 +139,9 @@ def _left(values: NDArray[np.int64], steps: NDArray[np.int64]) -> NDArray[np.int
 
 
 def _summary(steps: NDArray[np.int64], drafted: NDArray[np.int64] | None) -> Summary:
+    """Counts of the steps with a proposal, of all where that is not recorded."""
+    if drafted is not None and drafted.any():
+        steps, drafted = steps[drafted > 0], drafted[drafted > 0]
     reached = (
         [float((steps > depth).mean()) for depth in range(1, int(steps.max()))]
         if steps.max() <= 1024

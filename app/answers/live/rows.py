@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from app.answers.answer import Column, Row, Table
+from app.answers.counts import Counts, counts_of
 from app.answers.numbers import fixed
-from app.answers.recordings.counts import Counts, counts_of
 from real_runs.servers.identify import Server
 from traces.kinds.acceptance import AcceptanceTrace
 

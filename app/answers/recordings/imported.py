@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from app.answers.answer import Answer
+from app.answers.counts import Counts, counts_of
 from app.answers.numbers import fixed, plain
-from app.answers.recordings.counts import Counts, counts_of
 from app.questions.field import inputs_of
 from app.questions.places import require_file
 from app.questions.recordings import TracesImportQuestion

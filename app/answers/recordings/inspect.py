@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from app.answers.answer import Answer, Column, Row, Table
-from app.answers.recordings.counts import Counts, counts_of
+from app.answers.counts import Counts, counts_of
 from app.answers.recordings.policies import RecordedPolicyRow, policy_rows, policy_table
 from app.questions.field import inputs_of
 from app.questions.recordings import TracesInspectQuestion

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from app.answers.answer import Answer, Column, Row, Table
+from app.answers.recordings.own_drafts import record_own_drafts, refuse_load_options
 from app.answers.recordings.served import record_served
 from app.answers.recordings.stages import recording_bars
 from app.questions.field import inputs_of
@@ -76,7 +77,8 @@ class RecordedTraces(Answer):
 
 
 def answer(question: RecordQuestion) -> Answer:
-    """Record through our own forward, through a server, or a small masked model.
+    """Record through our own forward, through a server, what a server drafts itself, or a small
+    masked model.
 
     Raises:
         InputError: options that do not go together, or what the recording refuses.
@@ -88,6 +90,9 @@ def answer(question: RecordQuestion) -> Answer:
         from app.answers.recordings.masked import record_masked_model
 
         return record_masked_model(question)
+    if question.server is not None and question.engine is None and question.lookup is None:
+        return record_own_drafts(question)
+    refuse_load_options(question)
     options = _options(question)
     if question.server is not None or question.engine is not None:
         return record_served(question, options)

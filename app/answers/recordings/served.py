@@ -1,4 +1,4 @@
-"""`record --server` and `record --engine llama.cpp`: record through a serving engine."""
+"""`record --lookup` of a server and `record --engine llama.cpp`: record through a serving engine."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager

@@ -255,9 +255,9 @@ async def _listen(stub, tell):
 
 
 @contextlib.contextmanager
-def serving(kind="llama.cpp", **options):
+def serving(kind="llama.cpp", *, of=Stub, **options):
     """A stub in a thread: its URL, and itself."""
-    begun, ready, stub = [], threading.Event(), Stub(kind, **options)
+    begun, ready, stub = [], threading.Event(), of(kind, **options)
 
     def tell(url):
         begun.extend([url, asyncio.get_running_loop()])

@@ -2,6 +2,7 @@
 was."""
 
 import asyncio
+import contextlib
 import json
 from dataclasses import replace
 
@@ -14,6 +15,8 @@ from real_runs.servers.address import Address
 from real_runs.servers.client import Completion, complete
 from real_runs.servers.exchange import Patience, Reply, UnreachableError, exchange
 from real_runs.servers.identify import KINDS, Server, identify
+from real_runs.servers.stepped_load import step_columns
+from real_runs.servers.steps import UnclearStepsError, request_steps
 from tests.property_examples import examples
 from tests.real_runs.servers.stub_server import serving
 
@@ -166,7 +169,12 @@ def test_no_event_of_a_server_does_harm(texts):
 
 
 KEYS = st.sampled_from(
-    ["choices", "content", "tokens", "stop", "usage", "timings", "text", "completion_tokens"]
+    [
+        *("choices", "content", "tokens", "stop", "usage", "timings", "text", "completion_tokens"),
+        *("meta_info", "finish_reason", "metrics", "speculative_decoding", "num_spec_steps"),
+        *("acceptance_histogram", "spec_verify_ct", "per_step_accepted"),
+        *("predicted_n", "draft_n", "draft_n_accepted"),
+    ]
 )
 JSON = st.recursive(
     st.none() | st.integers() | st.text(max_size=5) | st.booleans(),
@@ -175,11 +183,15 @@ JSON = st.recursive(
 )
 
 
-@given(st.lists(JSON, max_size=4), st.sampled_from(["llama.cpp", "vllm"]))
+@given(st.lists(JSON, max_size=4), st.sampled_from(["llama.cpp", "vllm", "sglang"]))
 @settings(max_examples=examples(50), deadline=None)
 def test_no_value_of_a_server_does_harm(values, kind):
     answer = ask_of([json.dumps(value) for value in values], kind)
     assert answer.output_tokens >= 0 and all(type(token) is int for token in answer.token_ids or ())
+    assert json.loads(json.dumps(step_columns(answer)))["speculation"] == answer.speculation
+    with contextlib.suppress(UnclearStepsError):
+        steps = request_steps(kind, answer.marks, answer.speculation, answer.output_tokens)
+        assert 1 + sum(steps.emitted) == answer.output_tokens
 
 
 def test_a_server_that_is_not_there_is_named():

@@ -94,8 +94,28 @@ def test_spans_that_are_no_two_layers_are_refused(asked, span):
         ),
         (("--engine", "llama.cpp", "--level", "3"), "--level: belongs to"),
         (
-            ("--server", "http://127.0.0.1:1", "--model", "a.gguf"),
+            ("--server", "http://127.0.0.1:1", "--lookup", "2:3", "--model", "a.gguf"),
             "a running server has its own models",
+        ),
+        (("--server", "http://127.0.0.1:1", "--model", "a"), "cannot be reached"),
+        (
+            ("--server", "http://127.0.0.1:1", "--drafter", "jacobi"),
+            "--drafter: must be left out: a running server has its own model and drafter",
+        ),
+        (
+            ("--server", "http://127.0.0.1:1", "--temperature", "0", "--temperature", "1"),
+            "--temperature: must be one temperature",
+        ),
+        (("--users", "2"), "--users: goes with --server"),
+        (("--method", "eagle-3"), "--method: goes with --server"),
+        (
+            ("--server", "http://127.0.0.1:1", "--lookup", "2:3", "--count", "4"),
+            "--count: goes with --server",
+        ),
+        (("--engine", "llama.cpp", "--timeout", "4"), "--timeout: goes with --server"),
+        (
+            ("--server", "http://127.0.0.1:1", "--key-env", "NO_SUCH_VARIABLE"),
+            "must name an environment variable",
         ),
         (("--server", "http://127.0.0.1:1", "--lookup", "3:2"), "--lookup: must be N:M"),
         (("--server", "http://127.0.0.1:1", "--lookup", "x"), "--lookup: must be N:M"),
