@@ -1,6 +1,7 @@
 """Which traces are shipped, and how is any trace opened by its path?"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -8,7 +9,9 @@ from hardware_profiles.errors import InputError
 from traces.importers.formats import read_trace_any as read_trace
 
 __all__ = [
+    "GpuRecording",
     "default_traces",
+    "gpu_recordings",
     "is_confidence",
     "read_trace",
     "recordings",
@@ -19,6 +22,7 @@ __all__ = [
 ]
 
 _FOLDER = Path(__file__).parent / "recorded"
+_GPU = "gpu"
 
 
 def shipped_traces() -> list[Path]:
@@ -57,6 +61,39 @@ def default_traces() -> list[Path]:
             "the shipped recordings are missing; reinstall, or pass --trace", file=_FOLDER
         )
     return greedy
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuRecording:
+    """A shipped recording of a run on a GPU, as its name tells it.
+
+    Args:
+        path: file.
+        target: name of a shipped model.
+        method: slug.
+    """
+
+    path: Path
+    target: str
+    method: str
+
+
+def gpu_recordings() -> list[GpuRecording]:
+    """Recordings of runs on GPUs that come with rooftree: the first run of each target and method,
+    then its repeats.
+
+    Their files are called `TARGET--METHOD--SAMPLING[--run-N]`, so that choosing one reads none.
+
+    Example:
+        >>> [run.target for run in gpu_recordings() if run.method == "medusa"]
+        ['vicuna-13b', 'vicuna-13b', 'vicuna-7b', 'vicuna-7b']
+    """
+    names = sorted(name for name in _by_name() if name.startswith(f"{_GPU}/"))
+    return [
+        GpuRecording(path=_by_name()[name], target=target, method=method)
+        for name in names
+        for target, method in [name.removeprefix(f"{_GPU}/").split("--")[:2]]
+    ]
 
 
 def trace_file(name: str | Path) -> Path:
