@@ -15,6 +15,7 @@ __all__ = [
     "is_confidence",
     "read_trace",
     "recordings",
+    "shipped",
     "shipped_confidence",
     "shipped_traces",
     "trace_file",
@@ -35,6 +36,12 @@ def shipped_confidence() -> list[Path]:
     return sorted((_FOLDER / "confidence").glob("*.parquet"))
 
 
+def shipped() -> dict[str, Path]:
+    """Every trace that comes with rooftree by name: recordings of acceptance, then confidence."""
+    confidence = {name: path for name, path in _by_name().items() if _is_of_confidence(name)}
+    return {**recordings(), **confidence}
+
+
 def recordings() -> dict[str, Path]:
     """All recordings of acceptance that come with rooftree, by name: the usual ones, then those of
     folders.
@@ -43,10 +50,8 @@ def recordings() -> dict[str, Path]:
         >>> [name for name in recordings() if name.endswith("--medusa-heads--t1")]
         ['level-3/smollm2-135m--medusa-heads--t1', 'level-3-trees/smollm2-135m--medusa-heads--t1']
     """
-    by_name = {
-        name: path for name, path in _by_name().items() if not name.startswith("confidence/")
-    }
-    return dict(sorted(by_name.items(), key=lambda item: ("/" in item[0], item[1])))
+    by_name = {name: path for name, path in _by_name().items() if not _is_of_confidence(name)}
+    return dict(sorted(by_name.items(), key=lambda item: ("/" in item[0], item[0].split("/"))))
 
 
 def default_traces() -> list[Path]:
@@ -70,12 +75,17 @@ class GpuRecording:
     Args:
         path: file.
         target: name of a shipped model.
-        method: slug.
+        method: slug; `plain`: nothing drafted.
     """
 
     path: Path
     target: str
     method: str
+
+    @property
+    def drafts(self) -> bool:
+        """Whether anything drafted: runs without a drafter are shipped beside those with one."""
+        return self.method != "plain"
 
 
 def gpu_recordings() -> list[GpuRecording]:
@@ -123,6 +133,10 @@ def is_confidence(path: str | Path) -> bool:
     from traces.storage.confidence_file import holds_confidence
 
     return holds_confidence(path)
+
+
+def _is_of_confidence(name: str) -> bool:
+    return name.startswith("confidence/")
 
 
 @lru_cache(maxsize=1)

@@ -90,9 +90,7 @@ def repeat_variance(trace: AcceptanceTrace) -> float:
     return _variance([tokens / steps for tokens, steps in _runs(trace, runs)])
 
 
-def widened(
-    drawn: NDArray[np.float64], ratio: float, variance: float
-) -> NDArray[np.float64]:
+def widened(drawn: NDArray[np.float64], ratio: float, variance: float) -> NDArray[np.float64]:
     """Draws of a ratio with the variance between runs added to that over requests.
 
     Deviations from the ratio are stretched by sqrt(1 + between / over), so that variances add.
