@@ -182,10 +182,11 @@ def cell(
         answer: what was found.
         around: what stands beside the winner; None leaves it out.
     """
-    trace = answer.source(here.winner).positions
+    source = answer.source(here.winner)
     compared = (here.winner, answer.optimum, answer.contenders)
     tie = tied(*compared)
-    length = recorded(*compared, trace.positions) if trace is not None else None
+    tokens = source.recorded_tokens
+    length = recorded(*compared, tokens) if tokens or source.positions is not None else None
     where = answer.question.deployment
     beside = () if around is None else around.neighbours
     return CellRow(
@@ -262,7 +263,7 @@ def drafter(source: Source, name: str) -> DrafterRow:
         sampling=None if recorded_as is None else dict(recorded_as.sampling),
         dataset=None if recorded_as is None else recorded_as.dataset,
         requests=None if trace is None else trace.requests,
-        tokens=None if trace is None else int(trace.positions),
+        tokens=None if trace is None else source.recorded_tokens,
         level=None if trace is None else trace.level,
     )
 

@@ -23,7 +23,8 @@ _RANGES = 8  # of a schedule that are said; files hold all
 
 def caption(searches: Sequence[Recommendation]) -> str:
     """What the columns of the table mean."""
-    exact = any(s.positions is None for search in searches for s in search.sources)
+    sources = [source for search in searches for source in search.sources]
+    exact = any(s.positions is None and not s.recorded_tokens for s in sources)
     numbers = ", of the step's time alone where acceptance is known as numbers" if exact else ""
     return (
         "K: draft tokens per request and step; speedup against no speculation (off) at the same"
