@@ -207,9 +207,7 @@ def chain(source: Source, draft_tokens: int, *, most: int = 0, seed: int = 0) ->
     """
     if (recorded := source.own_draft) is not None:
         draws = _draws(tuple(recorded.prompt_kinds), seed) if recorded.requests else None
-        return (
-            own_draft(source.entry, recorded, draws) if draft_tokens else geometric(0.0, 0)
-        )
+        return own_draft(source.entry, recorded, draws) if draft_tokens else geometric(0.0, 0)
     if source.positions is None:
         if source.rates is None:
             raise InputError("has no acceptance by token", key="method", value=source.method)
