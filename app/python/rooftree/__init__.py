@@ -379,11 +379,12 @@ def traces(*, model: Option = None, method: Option = None, **options: Option) ->
     return _ask("traces list", model=model, method=method, **options)
 
 
-def trace_losses(*traces: Option, **options: Option) -> Answer:
+def trace_losses(traces: Option = None, **options: Option) -> Answer:
     """What is lost where only the mean of a recording is known, or its rates by depth?
 
     Args:
-        traces: recordings, as shipped names, paths or from `load_trace`; none: those that ship.
+        traces: one recording or several, as shipped names, paths or from `load_trace`; None: those
+            that ship.
         options: any option of `rooftree traces losses`, such as `batch`, `context` or `device`.
 
     Returns:
@@ -392,7 +393,7 @@ def trace_losses(*traces: Option, **options: Option) -> Answer:
     Raises:
         InputError: an option that does not exist, or a recording that cannot be asked about.
     """
-    return _ask("traces losses", list(traces) or None, **options)
+    return _ask("traces losses", files=traces, **options)
 
 
 def export(engine: str, config: Option = None, **options: Option) -> Answer:

@@ -5,13 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from costmodel.draft_shape import OWN, shape_of
+from costmodel.draft_shape import OFF, OWN, chain, given_tree, shape_of
 from costmodel.laws.own_draft import holds_own_draft, own_draft
 from costmodel.method_library import load_method
 from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
 from costmodel.optimizers.candidates.usual_shapes import usual_shapes
 from costmodel.optimizers.drafters.sources import trace_source
-from costmodel.draft_shape import OFF, chain, given_tree
 from hardware_profiles.errors import InputError
 from traces.kinds.provenance import REPEATS_KEY
 from traces.kinds.step_counts import NEW_TOKENS, STEPS
