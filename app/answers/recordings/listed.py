@@ -110,7 +110,7 @@ class ShippedTraces(Answer):
                 "tokens_per_step",
             ],
             caption="brackets: 80 % intervals; `traces inspect NAME` tells more",
-            once=["licence"],
+            once=["target", "method", "device_words", "licence"],
         )
         repeated = {
             (row.method, row.target): row

@@ -69,7 +69,10 @@ def questions(files):
             lambda: front.acceptance(method="eagle-3", model="llama-3.1-8b"),
             "acceptance list --method eagle-3 --model llama-3.1-8b",
         ),
-        "traces": (lambda: front.traces(method="rest"), "traces list --method rest"),
+        "traces": (
+            lambda: front.traces(model="vicuna-7b", method="medusa"),
+            "traces list --model vicuna-7b --method medusa",
+        ),
         "trace_losses": (
             lambda: front.trace_losses("gpu/vicuna-7b--medusa--greedy", batch=[1, 64]),
             "traces losses gpu/vicuna-7b--medusa--greedy --batch 1,64",
