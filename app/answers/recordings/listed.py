@@ -113,15 +113,15 @@ class ShippedTraces(Answer):
             once=["target", "method", "device_words", "licence"],
         )
         repeated = {
-            (row.method, row.target): row
+            (row.method, row.target): (row.repeat_tokens_ratio, row.repeat_seconds_ratio)
             for row in self.traces
             if row.repeat_tokens_ratio is not None and row.repeat_seconds_ratio is not None
         }
-        for (method, target), row in repeated.items():
+        for (method, target), (tokens, seconds) in repeated.items():
             yield (
                 f"{method} on {target}: runs of the same prompts differ by"
-                f" {row.repeat_tokens_ratio:.1%} in tokens per step and by"
-                f" {row.repeat_seconds_ratio:.1%} in seconds per token"
+                f" {100 * tokens:.1f} % in tokens per step and by {100 * seconds:.1f} % in seconds per"
+                " token"
             )
 
 

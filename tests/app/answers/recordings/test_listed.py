@@ -56,7 +56,7 @@ def test_repeated_runs_say_how_far_they_are_apart(listed, rooftree):
     for row in repeated.values():
         assert row["repeat_tokens_ratio"] == 0.0 and 0.01 < row["repeat_seconds_ratio"] < 0.02
     words = " ".join(rooftree("traces", "list", "--method", "medusa").out.split())
-    assert "differ by 0.0% in tokens per step and by 1.3% in seconds per token" in words
+    assert "differ by 0.0 % in tokens per step and by 1.3 % in seconds per token" in words
     assert words.count("differ by") == 2, "once for each pair"
 
 
