@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from costmodel.laws.acceptance import Acceptance, several_chains
+from costmodel.laws.own_draft import OWN_TREE
 from costmodel.method import Shape, Stop, StopRule
 from hardware_profiles.errors import InputError
 from traces.kinds.tree import Tree
@@ -132,7 +133,11 @@ def shape_of(a: Acceptance) -> DraftShape:
 
 
 def _static_shape(a: Acceptance, tree: Tree) -> DraftShape:
-    """A tree by what it was built from, by its file, or as the chains that it consists of."""
+    """A tree by what it was built from, by its file, or as the chains that it consists of; the
+    method's own, which a recording names, as `own`.
+    """
+    if a.tree_source == OWN_TREE:
+        return OWN
     if a.tree_source in _BUILT_FROM:
         return DraftShape(kind="tree", nodes=a.draft_tokens, built_from=a.tree_source)
     if a.tree_source:

@@ -1,6 +1,7 @@
 """Which traces are shipped, and how is any trace opened by its path?"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -8,10 +9,13 @@ from hardware_profiles.errors import InputError
 from traces.importers.formats import read_trace_any as read_trace
 
 __all__ = [
+    "GpuRecording",
     "default_traces",
+    "gpu_recordings",
     "is_confidence",
     "read_trace",
     "recordings",
+    "shipped",
     "shipped_confidence",
     "shipped_traces",
     "trace_file",
@@ -19,6 +23,7 @@ __all__ = [
 ]
 
 _FOLDER = Path(__file__).parent / "recorded"
+_GPU = "gpu"
 
 
 def shipped_traces() -> list[Path]:
@@ -31,6 +36,12 @@ def shipped_confidence() -> list[Path]:
     return sorted((_FOLDER / "confidence").glob("*.parquet"))
 
 
+def shipped() -> dict[str, Path]:
+    """Every trace that comes with rooftree by name: recordings of acceptance, then confidence."""
+    confidence = {name: path for name, path in _by_name().items() if _is_of_confidence(name)}
+    return {**recordings(), **confidence}
+
+
 def recordings() -> dict[str, Path]:
     """All recordings of acceptance that come with rooftree, by name: the usual ones, then those of
     folders.
@@ -39,10 +50,8 @@ def recordings() -> dict[str, Path]:
         >>> [name for name in recordings() if name.endswith("--medusa-heads--t1")]
         ['level-3/smollm2-135m--medusa-heads--t1', 'level-3-trees/smollm2-135m--medusa-heads--t1']
     """
-    by_name = {
-        name: path for name, path in _by_name().items() if not name.startswith("confidence/")
-    }
-    return dict(sorted(by_name.items(), key=lambda item: ("/" in item[0], item[1])))
+    by_name = {name: path for name, path in _by_name().items() if not _is_of_confidence(name)}
+    return dict(sorted(by_name.items(), key=lambda item: ("/" in item[0], item[0].split("/"))))
 
 
 def default_traces() -> list[Path]:
@@ -57,6 +66,44 @@ def default_traces() -> list[Path]:
             "the shipped recordings are missing; reinstall, or pass --trace", file=_FOLDER
         )
     return greedy
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuRecording:
+    """A shipped recording of a run on a GPU, as its name tells it.
+
+    Args:
+        path: file.
+        target: name of a shipped model.
+        method: slug; `plain`: nothing drafted.
+    """
+
+    path: Path
+    target: str
+    method: str
+
+    @property
+    def drafts(self) -> bool:
+        """Whether anything drafted: runs without a drafter are shipped beside those with one."""
+        return self.method != "plain"
+
+
+def gpu_recordings() -> list[GpuRecording]:
+    """Recordings of runs on GPUs that come with rooftree: the first run of each target and method,
+    then its repeats.
+
+    Their files are called `TARGET--METHOD--SAMPLING[--run-N]`, so that choosing one reads none.
+
+    Example:
+        >>> [run.target for run in gpu_recordings() if run.method == "medusa"]
+        ['vicuna-13b', 'vicuna-13b', 'vicuna-7b', 'vicuna-7b']
+    """
+    names = sorted(name for name in _by_name() if name.startswith(f"{_GPU}/"))
+    return [
+        GpuRecording(path=_by_name()[name], target=target, method=method)
+        for name in names
+        for target, method in [name.removeprefix(f"{_GPU}/").split("--")[:2]]
+    ]
 
 
 def trace_file(name: str | Path) -> Path:
@@ -86,6 +133,10 @@ def is_confidence(path: str | Path) -> bool:
     from traces.storage.confidence_file import holds_confidence
 
     return holds_confidence(path)
+
+
+def _is_of_confidence(name: str) -> bool:
+    return name.startswith("confidence/")
 
 
 @lru_cache(maxsize=1)

@@ -42,6 +42,8 @@ from app.questions.recordings import (
     TracesCompareQuestion,
     TracesImportQuestion,
     TracesInspectQuestion,
+    TracesListQuestion,
+    TracesLossesQuestion,
 )
 from app.questions.replay import ReplayQuestion
 from app.questions.reproduce import ReproduceQuestion
@@ -82,9 +84,11 @@ VERBS: Mapping[str, Callable[..., Question]] = {
     "load": LoadQuestion,
     "doctor": DoctorQuestion,
     "dashboard": DashboardQuestion,
+    "traces list": TracesListQuestion,
     "traces import": TracesImportQuestion,
     "traces inspect": TracesInspectQuestion,
     "traces compare": TracesCompareQuestion,
+    "traces losses": TracesLossesQuestion,
     "acceptance list": AcceptanceListQuestion,
     "acceptance show": AcceptanceShowQuestion,
     "acceptance compare": AcceptanceCompareQuestion,
@@ -95,7 +99,7 @@ VERBS: Mapping[str, Callable[..., Question]] = {
 }
 """Every verb by its words; each door asks them by `app.cli.door.ask`."""
 _FAMILIES = {
-    "traces": "Import, inspect and compare recorded traces.",
+    "traces": "List, import, inspect and compare recorded traces.",
     "acceptance": "List and compare published acceptance of drafters.",
 }
 

@@ -14,8 +14,9 @@ from app.dashboard.held import model_place, recording_place
 from app.dashboard.state import State, against_of, milliseconds, overrides, rate_of, with_values
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
-from costmodel.laws.acceptance import Acceptance, accepted_by, law_for
+from costmodel.laws.acceptance import Acceptance, accepted_by, geometric, law_for
 from costmodel.laws.claims import rate_claim
+from costmodel.laws.own_draft import own_draft
 from costmodel.method_library import load_method
 from costmodel.optimizers.drafters.competing import competing
 from costmodel.optimizers.drafters.default_drafters import default_drafters
@@ -62,6 +63,15 @@ def drafter_asked(state: State) -> dict[str, Value]:
     """What verbs that take one drafter are asked of the first, by field."""
     draft = state.draft and scenario(state).draft_model  # refused where no draft model is used
     return {"draft": draft, **drafter_options(state, alone=True)}
+
+
+def draft_asked(state: State) -> dict[str, Value]:
+    """What verbs are asked of the draft of the first drafter: K of its chain, or the one draft that
+    was recorded of it.
+    """
+    if state.draft_tokens and drafters(state)[0].own_draft is not None:
+        return {"shape": "own"}
+    return {"draft_tokens": str(state.draft_tokens)}
 
 
 def deployment(state: State) -> DeploymentNames:
@@ -183,7 +193,8 @@ def scenario(state: State, *, method: str | None = None) -> DecodingConfiguratio
 
 
 def chain(source: Source, draft_tokens: int, *, most: int = 0, seed: int = 0) -> Acceptance:
-    """What a drafter's chain of K draft tokens emits.
+    """What a drafter's chain of K draft tokens emits; the one draft that was recorded, where no
+    chain was.
 
     Args:
         source: of its acceptance.
@@ -194,6 +205,9 @@ def chain(source: Source, draft_tokens: int, *, most: int = 0, seed: int = 0) ->
     Raises:
         InputError: a drafter without acceptance by token.
     """
+    if (recorded := source.own_draft) is not None:
+        draws = _draws(tuple(recorded.prompt_kinds), seed) if recorded.requests else None
+        return own_draft(source.entry, recorded, draws) if draft_tokens else geometric(0.0, 0)
     if source.positions is None:
         if source.rates is None:
             raise InputError("has no acceptance by token", key="method", value=source.method)
@@ -218,11 +232,12 @@ def acceptance_words(source: Source, draft_tokens: int = 0) -> str:
 
 def _source_words(source: Source) -> str:
     if source.kind in ("recorded", "counted"):
+        which = f" ({source.recorded_as})" if source.looked_up else ""
         if not source.borrowed:
-            return "Acceptance was recorded on this model."
+            return f"Acceptance was recorded on this model{which}."
         recorded_on = source.model or "an unnamed model"
         return (
-            f"Acceptance was recorded on {recorded_on} and is borrowed: your model's own may"
+            f"Acceptance was recorded on {recorded_on}{which} and is borrowed: your model's own may"
             " differ."
         )
     if source.kind == "published":

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from app.questions.field import Field, Group, Question
-from app.questions.fields import Json, MatchRate, Quiet, Seed
+from app.questions.fields import Batch, Device, Engine, Json, MatchRate, Quiet, Seed
 from app.questions.groups import OutputOptions
 from app.questions.values import MOST_DRAFT_TOKENS, WholeNumbers
 
@@ -20,6 +20,28 @@ _FORMATS = (
     " engine's name (vllm, sglang, tensorrt-llm, llama-cpp, lmdeploy), trtllm-metrics, spec-bench"
     " and eagle-eval stand for what the file shows of theirs."
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TracesListQuestion(OutputOptions, Question):
+    """List the recordings that come with rooftree.
+
+    Target, drafter, device, licence, level and tokens per step of every one.
+    """
+
+    answered_by: ClassVar[str] = "app.answers.recordings.listed"
+    model: Annotated[str | None, Field("Only recordings of this target.", Group.WORKLOAD)] = None
+    method: Annotated[str | None, Field("Only recordings of this method.", Group.DRAFTING)] = None
+    draft_tokens: Annotated[
+        int,
+        Field(
+            "Draft tokens K of a chain, where a recording tells of several.",
+            Group.DRAFTING,
+            least=1,
+            most=64,
+        ),
+    ] = 5
+    seed: Seed = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +88,29 @@ class TracesCompareQuestion(OutputOptions, Question):
         Path | None,
         Field("Draw acceptance over depth as an HTML page.", Group.OUTPUT, place="file"),
     ] = None
+    seed: Seed = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TracesLossesQuestion(OutputOptions, Question):
+    """Say what is lost where only the mean of a recording is known, or its rates by depth.
+
+    Drafts are chosen by the recording, by rates and by the mean, and run on the recording.
+    """
+
+    answered_by: ClassVar[str] = "app.answers.recordings.losses"
+    files: Annotated[
+        list[Path] | None,
+        Field(
+            "Recordings of acceptance, by path or shipped name; else those of GPUs that ship, and of CPUs with ranks.",
+            Group.WORKLOAD,
+            argument=True,
+        ),
+    ] = None
+    batch: Batch = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+    context: Annotated[int, Field("Cached tokens per request.", Group.WORKLOAD, least=0)] = 1024
+    device: Device = "h100-sxm,a100-sxm-80,l40s"
+    engine: Engine = "vllm"
     seed: Seed = 0
 
 

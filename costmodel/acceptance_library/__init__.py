@@ -2,14 +2,16 @@
 
 from costmodel.acceptance_library.entry import PublishedAcceptance
 from costmodel.acceptance_library.library import published, read_entries, target_slug
-from costmodel.acceptance_library.matching import Match, best_match, kinship
+from costmodel.acceptance_library.matching import Match, best_match, kinship, nearness, size_gap
 
 __all__ = [
     "Match",
     "PublishedAcceptance",
     "best_match",
     "kinship",
+    "nearness",
     "published",
     "read_entries",
+    "size_gap",
     "target_slug",
 ]

@@ -10,6 +10,7 @@ from costmodel.acceptance_library.entry import PublishedAcceptance
 from costmodel.acceptance_library.library import plain_name, published, target_slug
 
 Kinship = Literal["own", "family", "borrowed"]
+_RANKS = {"own": 0, "family": 1, "borrowed": 2}
 # mixed chat prompts stand for traffic that nobody described better than for code or mathematics
 # alone
 _CHAT = ("mtbench", "sharegpt", "ultrachat", "specbench")
@@ -60,7 +61,6 @@ def best_match(
     """
     preferred_temperature = 0.0 if temperature is None else temperature
     slug = target_slug(target)
-    ranks = {"own": 0, "family": 1, "borrowed": 2}
     matches = [
         Match(entry=entry, kinship=kinship(entry.target, slug))
         for entry in published(method, data_set=data_set)
@@ -73,10 +73,8 @@ def best_match(
             len(_CHAT),
         )
         measured_lengths = len(set(entry.tokens_per_step) | set(range(1, len(entry.rates) + 1)))
-        far = _size_gap(entry.target, slug) if match.kinship == "family" else 0.0
         return (
-            ranks[match.kinship],
-            far,
+            *nearness(entry.target, slug),
             entry.shape != "chain",
             chat,
             entry.temperature != preferred_temperature,
@@ -98,7 +96,19 @@ def kinship(published_target: str, target: str) -> Kinship:
     return "family" if _family(published_target) == _family(target) else "borrowed"
 
 
-def _size_gap(one: str, other: str) -> float:
+def nearness(recorded_target: str, target: str) -> tuple[int, float]:
+    """What orders targets by how near they are to another one: its own, those of its family by
+    size, the others.
+
+    >>> nearness("vicuna-7b", "vicuna-13b") < nearness("vicuna-7b", "llama-3.1-8b")
+    True
+    """
+    near = kinship(recorded_target, target)
+    far = size_gap(recorded_target, target) if near == "family" else 0.0
+    return _RANKS[near], far
+
+
+def size_gap(one: str, other: str) -> float:
     """How many times larger one named model is than another, as a logarithm; 0 where a name tells
     no size.
     """

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
-from costmodel.draft_shape import DraftShape, read_shape
-from costmodel.laws.acceptance import law_for, several_chains
+from costmodel.draft_shape import DraftShape, read_shape, shape_of
+from costmodel.laws.acceptance import Acceptance, law_for, several_chains
 from costmodel.laws.drafting import tree_policy
 from costmodel.method import Method, Shape, Stop
 from hardware_profiles.errors import InputError
@@ -24,7 +24,10 @@ Topology = int | Tree | StateTrees | TreePolicy
 
 
 def drafted(
-    section: SpeculationSection, method: Method, trace: AcceptanceTrace
+    section: SpeculationSection,
+    method: Method,
+    trace: AcceptanceTrace,
+    own: Acceptance | None = None,
 ) -> tuple[Topology, Stop, str]:
     """What every step drafts, when a draft ends before that, and what has to be said about it.
 
@@ -33,11 +36,15 @@ def drafted(
         method: its entry, which says what is not written: the tree or the length, and the stop
             rule.
         trace: the recording that is walked along; a tree of the entry is kept within what it holds.
+        own: what the recorded draft emits, where the recording tells of the method's own tree
+            alone; None: it tells of others.
 
     Raises:
         InputError: neither the scenario nor the entry says what a step drafts, the recording does
             not hold it, or the stop rule is not one of such drafts.
     """
+    if own is not None:
+        return _recorded_alone(section, method, own), Stop(), ""
     shape, note = _shape(section, method, trace)
     stop = _stop(section, method, trace, chain=isinstance(shape, int))
     if isinstance(shape, Shape):
@@ -78,6 +85,25 @@ def _shape(
         " number of its own"
     )
     raise InputError(rule, key="speculation")
+
+
+def _recorded_alone(section: SpeculationSection, method: Method, own: Acceptance) -> int | Tree:
+    """The tree that a recording names, or as many draft tokens as its trees had, whose lengths are
+    walked along.
+
+    Raises:
+        InputError: a scenario that says something else.
+    """
+    said = {"shape": section.shape, "draft_tokens": section.draft_tokens, "tree": section.tree}
+    if section.shape == str(shape_of(own)):
+        said["shape"] = None
+    if isinstance(section.tree, dict) and Tree.from_json(section.tree) == own.tree:
+        said["tree"] = None
+    for key, value in said.items():
+        if value is not None:
+            rule = f"was not recorded: {method.slug} is known by its own tree alone"
+            raise InputError(rule, key=f"speculation.{key}", value=value)
+    return own.draft_tokens if own.tree is None else own.tree
 
 
 def _named(

@@ -14,9 +14,16 @@ import numpy as np
 
 from costmodel.answers.estimate import Setting
 from costmodel.answers.settings import method_of
-from costmodel.laws.acceptance import MATCHING, drawn_ranks, drawn_recording, law_for
+from costmodel.laws.acceptance import (
+    MATCHING,
+    drawn_ranks,
+    drawn_recording,
+    law_for,
+    length_rates,
+)
 from costmodel.laws.claims import step_rates
 from costmodel.laws.controllers import EMA_WEIGHT
+from costmodel.laws.own_draft import own_draft
 from costmodel.method import Batch, Method
 from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError
@@ -72,7 +79,9 @@ class Speculated:
                 " as `blocks`; `rooftree predict` answers for the others"
             )
             raise InputError(rule, key="speculation.method", value=method.slug)
-        topology, stop, note = drafted(section, method, self.trace)
+        recorded = self.source.own_draft
+        own = None if recorded is None else own_draft(method, recorded, None)
+        topology, stop, note = drafted(section, method, self.trace, own)
         law = MATCHING
         if self.source.positions is not None and isinstance(topology, int | Tree):
             law = law_for(self.trace, method.verify.rule, (topology,), at=method.verify.at)
@@ -88,7 +97,10 @@ class Speculated:
             group_requests=section.group_requests,
         )
         notes = [text for text in (note, law.remark) if text]
-        if self.source.asked_on(setting.target.name).borrowed:
+        here = self.source.asked_on(setting.target.name)
+        if here.own_draft is not None:
+            notes.append(f"acceptance {here.label}: {here.recording_words}")
+        elif here.borrowed:
             notes.append("acceptance borrowed: the trace was recorded on another model")
         return options, tuple(notes)
 
@@ -149,6 +161,8 @@ def _drawn(
     section: SpeculationSection, method: Method, source: Source
 ) -> tuple[AcceptanceTrace, tuple[str, ...]]:
     """A recording drawn from numbers, with what it rests on."""
+    if source.own_draft is not None:
+        return _drawn_own(method, source.own_draft)
     own = method.shape
     longest = section.longest_draft or (own.nodes if own.kind in ("chain", "window") else 0)
     if source.rates is None or not (longest or own.kind == "state_trees"):
@@ -169,6 +183,28 @@ def _drawn(
     rates = step_rates(method, source.rates, longest)
     trace = drawn_recording(rates, longest, generator=np.random.default_rng(0))
     return trace, (note, remark) if remark else (note,)
+
+
+def _drawn_own(
+    method: Method, recorded: AcceptanceTrace
+) -> tuple[AcceptanceTrace, tuple[str, ...]]:
+    """A recording drawn from the counts of the method's own tree, of which the longest path
+    holds what a step keeps.
+    """
+    own = own_draft(method, recorded, None)
+    assert own.tree is not None
+    path = max(own.tree.paths(), key=len)
+    levels = len(path)
+    rates = length_rates(own.tokens_per_step, levels)
+    drawn = drawn_recording(rates, levels, generator=np.random.default_rng(0))
+    assert drawn.emitted is not None
+    kept = np.arange(levels) < drawn.emitted[:, None] - 1
+    ranks = np.where(kept, path, -1)
+    note = (
+        f"a recording is drawn from {own.tokens_per_step:.4g} tokens per step, in which no step"
+        " depends on another"
+    )
+    return replace(drawn, rank=ranks, rank_width=max(own.tree.ranks) + 1), (note,)
 
 
 def _batch(section: SpeculationSection, method: Method, trace: AcceptanceTrace) -> Batch:

@@ -127,6 +127,8 @@ CASES: Mapping[str, Sequence[str]] = {
     "models": ("models", "gpt2"),
     "methods": ("methods", "n-gram"),
     "traces-inspect": ("traces", "inspect", "{recorded}"),
+    "traces-list": ("traces", "list", "--model", "vicuna-7b"),
+    "traces-losses": ("traces", "losses", "gpu/vicuna-7b--medusa--greedy", "--device", "l40s"),
     "traces-compare": ("traces", "compare", "{recorded}"),
     "acceptance": ("acceptance", "show", "eagle-3", "llama-3.1-8b"),
 }

@@ -13,6 +13,18 @@ POLICY_KEY = "policy_draft_tokens"
 """Key of `Provenance.extra`: draft tokens of the steps that were recorded, where no other steps can
 be replayed."""
 
+TREE_KEY = "draft_tree"
+"""Key of `Provenance.extra`: rank paths of the static tree that every recorded step drafted, root
+excluded."""
+
+
+REPEATS_KEY = "repeats"
+"""Key of `Provenance.extra`: what every run of the same prompts counted, this one among them."""
+
+
+LICENCE_KEY = "licence"
+"""Key of `Provenance.extra`: licence of a recording that others published."""
+
 
 BLOCK_TOKENS_KEY = "block_tokens"
 """Key of `Provenance.extra` of a request trace: tokens of one prefix block."""

@@ -208,9 +208,12 @@ def cell(
         answer: what was found.
         around: what stands beside the winner; None leaves it out.
     """
-    trace = answer.source(here.winner).positions
+    source = answer.source(here.winner)
     tie = tied(here.winner, answer.optimum)
-    length = None if trace is None else recorded(here.winner, answer.optimum, trace.positions)
+    tokens = source.recorded_tokens
+    length = None
+    if tokens or source.positions is not None:
+        length = recorded(here.winner, answer.optimum, tokens)
     where = answer.question.deployment
     beside = () if around is None else around.neighbours
     return CellRow(
@@ -287,7 +290,7 @@ def drafter(source: Source, name: str) -> DrafterRow:
         sampling=None if recorded_as is None else dict(recorded_as.sampling),
         dataset=None if recorded_as is None else recorded_as.dataset,
         requests=None if trace is None else trace.requests,
-        tokens=None if trace is None else int(trace.positions),
+        tokens=None if trace is None else source.recorded_tokens,
         level=None if trace is None else trace.level,
     )
 

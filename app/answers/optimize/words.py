@@ -23,7 +23,8 @@ _RANGES = 8  # of a schedule that are said; files hold all
 
 def caption(searches: Sequence[Recommendation]) -> str:
     """What the columns of the table mean."""
-    exact = any(s.positions is None for search in searches for s in search.sources)
+    sources = [source for search in searches for source in search.sources]
+    exact = any(s.positions is None and not s.recorded_tokens for s in sources)
     numbers = ", of the step's time alone where acceptance is known as numbers" if exact else ""
     return (
         "K: draft tokens per request and step; speedup against no speculation (off) at the same"
@@ -193,19 +194,16 @@ def _rests_on(source: Source) -> str:
             return f"acceptance stated as {source.about}"
         draft_model = source.draft_model if source.draft_model != source.called else "a draft model"
         return f"{f'{draft_model}, ' if draft_model else ''}acceptance {source.label}"
-    recorded = source.trace.provenance
-    how = "recorded" if source.kind == "recorded" else "counted"
+    recorded, has_tokens = source.trace.provenance, source.kind == "recorded"
+    has_tokens = has_tokens or source.recorded_tokens > 0
+    how = "recorded" if has_tokens else "counted"
     label = (
         f"acceptance borrowed from {recorded.model}"
         if source.borrowed
         else f"{how} on {recorded.model}"
     )
-    size = (
-        f"{source.trace.positions:,} tokens"
-        if source.kind == "recorded"
-        else "counters without positions"
-    )
-    where = f" ({recorded.device or 'device unknown'})" if source.kind == "recorded" else ""
+    size = f"{source.recorded_tokens:,} tokens" if has_tokens else "counters without positions"
+    where = f" ({recorded.device or 'device unknown'})" if has_tokens else ""
     return f"{label}: {source.path.name if source.path else source.about}, {size}{where}"
 
 

@@ -101,15 +101,15 @@ def answer(question: PredictQuestion) -> Answer:
     grid = (batches, contexts)
     drafts = _drafts(chosen if question.config is not None else None, stated, batches, source)
     settings = runnable(cells, lambda cell: build_setting(with_options(chosen, cell)))
-    # of published figures, every model takes the one that suits it best
-    published = source is not None and source.kind == "published"
+    # where a method is looked up, every model takes what suits it best
+    looked_up = source is not None and source.looked_up
     rows: list[PredictionRow | MarkedCell] = []
     configurations: list[Acceptance] = []
     for cell, setting in settings:
         configuration = with_options(chosen, cell)
         cell_source = (
             asked_source(configuration, question, stated)[1]
-            if published and len(cells) > 1
+            if looked_up and len(cells) > 1
             else source
         )
         # a goodput controller alone weighs the seconds of a setting

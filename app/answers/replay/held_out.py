@@ -29,7 +29,7 @@ from traces.kinds.state_trees import StateTrees
 from traces.kinds.tree import Tree
 from traces.library import trace_file
 
-_DRAFT_OPTIONS = ("draft_tokens", "tree", "shape", "stop", "verifier")
+DRAFT_OPTIONS = ("draft_tokens", "tree", "shape", "stop", "verifier")
 
 
 def answer_held_out(question: ReplayQuestion) -> HeldOutPolicies:
@@ -38,7 +38,7 @@ def answer_held_out(question: ReplayQuestion) -> HeldOutPolicies:
     Raises:
         InputError: an option that says what is drafted, or as `held_out_batches`.
     """
-    if stated := [name for name in _DRAFT_OPTIONS if name in question.stated]:
+    if stated := [name for name in DRAFT_OPTIONS if name in question.stated]:
         rule = (
             "compares policies that choose what to draft; leave out"
             f" --{stated[0].replace('_', '-')}"
@@ -88,6 +88,9 @@ def held_out_batches(
     """
     stated = configuration.method if configuration.method != "plain-decoding" else ""
     source = trace_source(file, stated, match_rate)
+    if source.own_draft is not None:
+        rule = "tells of one draft alone, and policies choose among several"
+        raise InputError(rule, file=file, key="trace")
     model = configuration.deployment.model or source.model
     placed = replace(configuration, deployment=replace(configuration.deployment, model=model))
     if placed.draft_model is not None and not loads(source.method, placed.draft_model):

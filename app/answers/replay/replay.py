@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from app.answers.answer import Answer
 from app.answers.drafting import mean_drafts
-from app.answers.replay.held_out import answer_held_out
+from app.answers.replay.held_out import DRAFT_OPTIONS, answer_held_out
 from app.answers.replay.rows import ReplayedDraft, ReplayedDrafts, StepOracle
 from app.questions.field import inputs_of, refuse
 from app.questions.groups import PlacedOptions, names_in
@@ -18,15 +19,18 @@ from app.questions.resolve.configurations import named_method
 from costmodel.answers.uncertainty import interval
 from costmodel.draft_shape import chain, read_shapes, read_stop, shape_of
 from costmodel.laws.acceptance import MATCHING, Acceptance, Law, accepted_by, law_for, replay_by
+from costmodel.laws.own_draft import holds_own_draft, own_draft
 from costmodel.method_library import load_method
 from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
 from costmodel.optimizers.drafters.sources import trace_source
+from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.naming import naming
 from traces.kinds.provenance import POLICY_KEY
 from traces.kinds.tree import Tree, read_tree
 from traces.library import read_trace, trace_file
 from traces.replay.bootstrap import RequestDraws
+from traces.replay.counted import counts_requests, recorded_steps
 from traces.replay.oracle import step_oracle
 from traces.replay.statistics import request_draws
 
@@ -48,7 +52,12 @@ def answer(question: ReplayQuestion) -> Answer:
     refuse(question, _SPEED_OPTIONS)
     file, lengths, rate = trace_file(question.trace), question.draft_tokens, question.match_rate
     recorded = read_trace(file)
+    policy = recorded.provenance.extra.get(POLICY_KEY)
+    if policy is not None and "draft_tokens" not in question.stated:
+        lengths = (policy,)  # nothing else can be replayed
     inputs = inputs_of(question, trace=str(file), tree=question.tree or [])
+    if _of_own_draft(question, recorded):
+        return _own_row(question, recorded, inputs)
     if recorded.level == 0:
         if question.tree or question.shape or question.stop or question.verifier:
             recorded.require(1, "replaying trees, stop rules and verifiers")
@@ -71,6 +80,48 @@ def answer(question: ReplayQuestion) -> Answer:
         trees=tree_rows,
         varying=_varying(question, file, recorded, lengths, law),
         oracles=_oracles(recorded, lengths) if law.by_matching else [],
+    )
+
+
+def _of_own_draft(question: ReplayQuestion, recorded: AcceptanceTrace) -> bool:
+    """Whether a recording tells of its own draft alone, and the question names no other one.
+
+    Raises:
+        InputError: it names another one of counters, which tell of none.
+    """
+    slug = question.method or named_method(recorded)
+    if not slug or not holds_own_draft(load_method(slug), recorded):
+        return False
+    stated = [name for name in DRAFT_OPTIONS if name in question.stated]
+    if stated and recorded.level == 0:
+        rule = "was not recorded: the counters are of the drafter's own tree alone"
+        option = f"--{stated[0].replace('_', '-')}"
+        raise InputError(rule, key=option, value=str(getattr(question, stated[0])))
+    return not stated
+
+
+def _own_row(
+    question: ReplayQuestion, recorded: AcceptanceTrace, inputs: dict[str, Any]
+) -> ReplayedDrafts:
+    """The answer about a recording that tells of its own draft alone."""
+    method = load_method(question.method or named_method(recorded))
+    generator = np.random.default_rng(question.seed)
+    draws = request_draws(recorded.prompt_kinds, generator=generator) if recorded.requests else None
+    accepted = own_draft(method, recorded, draws)
+    counts = recorded_steps(recorded) if counts_requests(recorded) or recorded.level else None
+    row = ReplayedDraft(
+        draft=str(shape_of(accepted)),
+        draft_tokens=accepted.draft_tokens,
+        tokens_per_step=accepted.tokens_per_step,
+        interval=_bounds(accepted) if accepted.samples.size else None,
+        tokens=None if counts is None else int(counts.tokens.sum()),
+        steps=None if counts is None else int(counts.steps.sum()),
+        proposal_ratio=accepted.proposal_ratio,
+        rule=accepted.rule or "counted",
+        remark=accepted.remark,
+    )
+    return ReplayedDrafts(
+        inputs=inputs | {"draft_tokens": None}, chains=[], trees=[row], varying=[], oracles=[]
     )
 
 

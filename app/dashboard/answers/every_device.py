@@ -16,7 +16,7 @@ from app.answers.capacity.rows import CapacityPlans, PlanRow
 from app.answers.cells import MarkedCell
 from app.dashboard.answer import Card, Figure, setting_of
 from app.dashboard.asking import Asked
-from app.dashboard.question import drafter_asked, where_asked
+from app.dashboard.question import draft_asked, drafter_asked, where_asked
 from app.dashboard.state import State, milliseconds, sold_devices
 from app.dashboard.wording import as_words, error_words
 from app.questions.capacity import CapacityQuestion
@@ -199,7 +199,7 @@ def asked_plans(state: State, devices: Sequence[str]) -> Asked:
             "device": ",".join(devices),
             "tp": ",".join(map(str, TENSOR)),
             **drafter_asked(state),
-            "draft_tokens": str(state.draft_tokens) if state.draft_tokens else None,
+            **(draft_asked(state) if state.draft_tokens else {}),
             "rate": state.rate,
             "prompt": state.prompt_tokens,
             "output": state.output_tokens,

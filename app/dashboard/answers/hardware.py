@@ -25,6 +25,7 @@ from app.dashboard.question import (
     DRAFTED,
     acceptance_words,
     chain,
+    draft_asked,
     drafter_asked,
     drafters,
     where_asked,
@@ -131,7 +132,7 @@ def asked_hardware(state: State) -> Asked:
         values={
             **where_asked(state),
             **drafter_asked(state),
-            "draft_tokens": str(state.draft_tokens),
+            **draft_asked(state),
             "batch": str(state.batch),
             "context": str(state.context),
             "explain": True,

@@ -14,7 +14,13 @@ from app.answers.simulations.runs import prepared_of, run_cases
 from app.answers.simulations.simulate import scenario_of
 from app.dashboard.answer import Card, Figure, PageAnswer, Row
 from app.dashboard.asking import Asked, Values
-from app.dashboard.question import acceptance_words, drafter_asked, drafters, where_asked
+from app.dashboard.question import (
+    acceptance_words,
+    draft_asked,
+    drafter_asked,
+    drafters,
+    where_asked,
+)
 from app.dashboard.state import State
 from app.questions.simulate import SimulateQuestion
 from app.render.charts.charts import DASHES, PALETTE, digits, framed
@@ -50,7 +56,9 @@ def answer_serving(state: State, report: Report) -> PageAnswer:
     def report_progress(name: str, ended: int, requests: int) -> None:
         report(name, done * state.count + ended, whole * state.count)
 
-    for label, drafted in ((f"K = {state.draft_tokens}", True), ("no speculation", False)):
+    own = "shape" in asked.values
+    drafting = "own tree" if own else f"K = {state.draft_tokens}"
+    for label, drafted in ((drafting, True), ("no speculation", False)):
         prepared = _prepared(asked if drafted else asked_serving(state, drafts=False))
         load[label] = []
         for share in LOADS:
@@ -66,7 +74,7 @@ def answer_serving(state: State, report: Report) -> PageAnswer:
             done += 1
     first, plain = windows
     return PageAnswer(
-        headline=_headline(state, first, plain),
+        headline=_headline(state, first, plain, own=own),
         command=asked.changed(rates=",".join(f"{state.rate * share:g}" for share in LOADS)).line,
         numbers=[
             ("TTFT p99", f"{_ms(first.ttft_s['p99'])} ({_ms(plain.ttft_s['p99'])} without)"),
@@ -145,7 +153,8 @@ def asked_serving(state: State, *, drafts: bool = True) -> Asked:
 
 def _drafter(state: State) -> Values:
     drafter = {"trace": state.trace} if state.trace else drafter_asked(state)
-    return {**drafter, "draft_tokens": str(state.draft_tokens)}
+    drafted = {"draft_tokens": str(state.draft_tokens)} if state.trace else draft_asked(state)
+    return {**drafter, **drafted}
 
 
 def _prepared(asked: Asked) -> Prepared:
@@ -163,8 +172,9 @@ def _drafter_words(state: State) -> str:
     return acceptance_words(drafters(state)[0], state.draft_tokens)
 
 
-def _headline(state: State, first: SteadyWindow, plain: SteadyWindow) -> str:
-    sentence = f"At {digits(state.rate)} requests/s drafting {state.draft_tokens} tokens "
+def _headline(state: State, first: SteadyWindow, plain: SteadyWindow, *, own: bool) -> str:
+    drafted = "the drafter's own tree" if own else f"{state.draft_tokens} tokens"
+    sentence = f"At {digits(state.rate)} requests/s drafting {drafted} "
     with_it, without = first.tpot_s["mean"], plain.tpot_s["mean"]
     if not with_it or not without:
         return sentence + "leaves no finished request to compare"

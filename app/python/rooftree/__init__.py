@@ -46,6 +46,8 @@ __all__ = [
     "score",
     "simulate",
     "sweep",
+    "trace_losses",
+    "traces",
     "tree",
 ]
 
@@ -354,6 +356,44 @@ def acceptance(*, method: Option = None, model: Option = None, **options: Option
         InputError: an option that does not exist, or a name that nothing was published of.
     """
     return _ask("acceptance list", method=method, model=model, **options)
+
+
+def traces(*, model: Option = None, method: Option = None, **options: Option) -> Answer:
+    """Which recordings come with rooftree, and what do they tell?
+
+    Example:
+        >>> [row["tokens_per_step"].__round__(3) for row in traces(model="vicuna-7b", method="medusa")["traces"]]
+        [2.565, 2.565]
+
+    Args:
+        model: target, a shipped name or a hub id.
+        method: slug.
+        options: any other option of `rooftree traces list`, such as `draft_tokens`.
+
+    Returns:
+        One row a recording: target, drafter, device, licence, level and tokens per step.
+
+    Raises:
+        InputError: an option that does not exist, or nothing that was recorded of that.
+    """
+    return _ask("traces list", model=model, method=method, **options)
+
+
+def trace_losses(traces: Option = None, **options: Option) -> Answer:
+    """What is lost where only the mean of a recording is known, or its rates by depth?
+
+    Args:
+        traces: one recording or several, as shipped names, paths or from `load_trace`; None: those
+            that ship.
+        options: any option of `rooftree traces losses`, such as `batch`, `context` or `device`.
+
+    Returns:
+        One row a recording, device and batch.
+
+    Raises:
+        InputError: an option that does not exist, or a recording that cannot be asked about.
+    """
+    return _ask("traces losses", files=traces, **options)
 
 
 def export(engine: str, config: Option = None, **options: Option) -> Answer:

@@ -319,7 +319,7 @@ def acceptance_values(
         for text in assigned
         if text.startswith(("speculation.draft_bytes", "speculation.draft_passes"))
     ]
-    if described and source.kind == "published":
+    if described and source.looked_up:
         rule = (
             f"describes a drafter of its own, and {source.called}'s acceptance was published of"
             " another one"
@@ -366,10 +366,12 @@ def lengths_for(
 
     Returns:
         Lengths, of a recording of one policy its own, or sizes of trees that carry prompt tokens;
-        empty where stated tokens per step belong to a length or shape of their own.
+        empty where tokens per step belong to a length or shape of their own.
     """
     if lengths is not None or source is None:
         return usual if lengths is None else lengths
+    if source.own_draft is not None:
+        return []
     if source.positions is not None:
         policy = source.positions.provenance.extra.get(POLICY_KEY)
         return _usual_for(source, usual) if policy is None else [0, policy]
@@ -392,14 +394,16 @@ def _usual_for(source: Source, usual: Sequence[int]) -> Sequence[int]:
 
 
 def numbers_words(source: Source | None, used: Iterable[Acceptance] = ()) -> list[str]:
-    """What has to be said of acceptance that was not replayed; nothing where it was.
+    """What has to be said of acceptance that was not replayed, or that nobody named; else nothing.
 
     Args:
         source: where it is known from.
         used: configurations whose acceptance comes from it.
     """
-    if source is None or source.positions is not None:
+    if source is None or (source.positions is not None and not source.looked_up):
         return []
     about = source.label if source.kind != "stated" else f"stated: {source.about}"
+    if source.looked_up and source.recording_words:
+        about = f"{about}: {source.recording_words}"
     covers = source.interval_covers(max((acceptance.levels for acceptance in used), default=0))
     return [f"acceptance {about}; intervals cover the {covers}"]

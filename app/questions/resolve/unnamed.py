@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.drafters.default_drafters import default_drafters, recorded_drafters
-from costmodel.optimizers.drafters.named_drafters import published_source
+from costmodel.optimizers.drafters.named_drafters import known_source
 from costmodel.optimizers.drafters.sources import Source
 
 
@@ -48,7 +48,7 @@ def unnamed(
         return default_drafters(question)
     if method:
         return question, [
-            published_source(question.method, question.deployment.model, match_rate=match_rate)
+            known_source(question.method, question.deployment.model, match_rate=match_rate)
         ]
     if recorded:
         return question, recorded_drafters()

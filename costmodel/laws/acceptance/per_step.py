@@ -27,8 +27,9 @@ class Acceptance:
         proposed_tokens: mean draft tokens of a step that has a proposal.
         samples: bootstrap draws of `tokens_per_step`; empty where nothing was recorded.
         tree: the static tree, or None for a chain.
-        tree_source: what the tree was built from: `trace` paths or a sibling `vector`, or the file
-            that it stands in; empty for a chain.
+        tree_source: what the tree was built from: `trace` paths or a sibling `vector`, `own` where
+            a recording names it as the one that was drafted, or the file that it stands in; empty
+            for a chain.
         rule: how drafts were verified, a rule of `Verify`; empty where the rate is stated.
         lossy: the rule changes the text's distribution.
         note: a remark on the number: why `rule` is not the method's own, or where

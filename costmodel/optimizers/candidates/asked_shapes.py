@@ -12,7 +12,7 @@ from itertools import cycle
 import numpy as np
 
 from costmodel.answers.estimate import Setting
-from costmodel.draft_shape import DraftShape, chain, dynamic
+from costmodel.draft_shape import DraftShape, chain, dynamic, shape_of
 from costmodel.laws.acceptance import (
     Acceptance,
     Law,
@@ -24,6 +24,7 @@ from costmodel.laws.acceptance import (
 )
 from costmodel.laws.claims import rate_claim, tokens_claim
 from costmodel.laws.drafting import dynamic_tree
+from costmodel.laws.own_draft import own_draft
 from costmodel.method_library import load_method
 from costmodel.optimizers.candidates.state_candidates import state_candidates
 from costmodel.optimizers.candidates.stopped_candidates import stopped_candidates
@@ -68,6 +69,8 @@ def shape_acceptances(
     Raises:
         InputError: a shape for which the source holds no acceptance.
     """
+    if (recorded := source.own_draft) is not None:
+        return _own_drafts(source, recorded, shapes, generator)
     shapes = [_entry_shape(source, shape) for shape in shapes]
     if source.positions is None:
         return [_stated(source, shape) for shape in shapes]
@@ -108,6 +111,40 @@ def shape_acceptances(
         else:
             emitted.append(_replayed(source, trace, shape, draws, law or of_chains, law))
     return emitted
+
+
+def _own_drafts(
+    source: Source,
+    recorded: AcceptanceTrace,
+    shapes: Sequence[DraftShape],
+    generator: np.random.Generator,
+) -> list[Acceptance]:
+    """The recorded draft, and plain decoding: such a recording tells of nothing else.
+
+    Raises:
+        InputError: another shape.
+    """
+    draws = None
+    if recorded.requests:
+        draws = request_draws(recorded.prompt_kinds, generator=generator, draws=DRAWS)
+    own = own_draft(source.entry, recorded, draws)
+    emitted = []
+    for shape in shapes:
+        if shape.drafts and not _is_own(shape, own):
+            rule = (
+                f"was not recorded: {source.called} is known by its own tree of"
+                f" {own.draft_tokens} draft tokens alone ({shape_of(own)})"
+            )
+            raise InputError(rule, key="shape", value=str(shape))
+        emitted.append(own if shape.drafts else geometric(0.0, 0))
+    return emitted
+
+
+def _is_own(shape: DraftShape, own: Acceptance) -> bool:
+    """Whether a shape is the recorded draft, in any of its spellings."""
+    if shape.kind == "tree" and not shape.is_built:
+        return _tree(shape) == own.tree
+    return shape.kind == "own" or str(shape) == str(shape_of(own))
 
 
 def _entry_shape(source: Source, shape: DraftShape) -> DraftShape:

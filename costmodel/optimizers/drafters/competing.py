@@ -67,7 +67,7 @@ def _described(question: DecodingConfiguration, sources: Sequence[Source]) -> li
     assert question.own_drafter is not None
     assert question.draft_passes is not None and question.draft_bytes is not None
     first, *others = sources
-    if first.kind == "published":
+    if first.looked_up:
         rule = (
             f"are of a drafter of its own, and {first.called}'s acceptance was published of another"
             " one; say what is accepted of yours: --acceptance, --tokens-per-step, --trace or"
@@ -118,7 +118,7 @@ def _drafting_with(source: Source, checkpoint: str) -> Source:
     lent.
     """
     published = source.draft_model
-    if source.kind != "published" or published is None or _is_same(checkpoint, published):
+    if not source.looked_up or published is None or _is_same(checkpoint, published):
         return replace(source, draft_model=checkpoint)
     about = f"{source.about}; borrowed from {published}"
     return replace(source, draft_model=checkpoint, borrowed=True, about=about)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
-from costmodel.acceptance_library import best_match
+from costmodel.acceptance_library import best_match, nearness, size_gap, target_slug
 from costmodel.answers.settings import method_of
 from costmodel.architectures.library import load_model
 from costmodel.laws.acceptance import DepthRates
@@ -26,7 +27,7 @@ from costmodel.optimizers.drafters.sources import (
     trace_source,
 )
 from hardware_profiles.errors import InputError, UnknownNameError
-from traces.library import trace_file
+from traces.library import gpu_recordings, trace_file
 
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?|[+-]?(?:nan|inf)"
 _RATES = re.compile(rf"\s*(?:{_NUMBER})\s*(?:,\s*(?:{_NUMBER})\s*)*", re.ASCII)
@@ -62,7 +63,7 @@ def drafter_source(
     name, separator, stated = text.partition(":")
     method = slug_of(name.strip())
     if not separator:
-        return published_source(method, model, match_rate=match_rate)
+        return known_source(method, model, match_rate=match_rate)
     if _RATES.fullmatch(stated):
         return rates_source(
             method, [float(part) for part in stated.split(",")], match_rate=match_rate
@@ -111,6 +112,45 @@ def slug_of(name: str) -> str:
     return slug
 
 
+def known_source(method: str, model: str, *, match_rate: float | None = None) -> Source:
+    """What is known of a method on a target that nobody says more of: a recording of that target
+    on GPUs, else what was published, else a recording of another target.
+
+    Example:
+        >>> known_source("medusa", "vicuna-13b").recorded_as
+        'gpu/vicuna-13b--medusa--greedy'
+
+    Args:
+        method: slug.
+        model: target, by shipped name or as published.
+        match_rate: share of steps with a proposal, where a figure counts only those.
+
+    Raises:
+        InputError: nothing was recorded or published, or only for a tree or a block.
+    """
+    recorded = _recorded_on_gpu(method, model)
+    if recorded is not None and not recorded.borrowed:
+        return recorded
+    match = best_match(method, model)
+    if recorded is not None and (match is None or match.entry.shape != "chain"):
+        return recorded
+    return published_source(method, model, match_rate=match_rate)
+
+
+def _recorded_on_gpu(method: str, model: str) -> Source | None:
+    """The shipped recording of a method on GPUs whose target is nearest; None where there is
+    none.
+    """
+    runs = [run for run in gpu_recordings() if run.method == method]
+    if not runs:
+        return None
+    target = target_slug(model)
+    nearest = min(
+        runs, key=lambda run: (nearness(run.target, target), size_gap(run.target, target))
+    )
+    return replace(trace_source(nearest.path, method).asked_on(model), looked_up=True)
+
+
 def published_source(method: str, model: str, *, match_rate: float | None = None) -> Source:
     """The published figure that suits a method on a target best.
 
@@ -145,6 +185,7 @@ def published_source(method: str, model: str, *, match_rate: float | None = None
         method=method,
         kind="published",
         rates=rates,
+        looked_up=True,
         about=match.label,
         model=entry.published_target,
         borrowed=borrowed,

@@ -15,6 +15,7 @@ from typing import Literal
 from costmodel.answers.settings import method_of, with_match_rate
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import DepthRates, counted_rates, length_rates, means_rates
+from costmodel.laws.own_draft import holds_own_draft, own_draft
 from costmodel.laws.refined_method import method_policy, refined_method
 from costmodel.laws.refining import refine_of
 from costmodel.laws.replayed_refining import replayed_refining
@@ -30,8 +31,10 @@ from costmodel.optimizers.drafters.own_drafter import OwnDrafter
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.refine_policy import RefinePolicy
+from traces.kinds.step_counts import NEW_TOKENS
 from traces.library import is_confidence, read_trace, trace_file, trace_name
 from traces.replay.confidence.played import RecordedPrompts
+from traces.replay.counted import counts_requests
 
 PLAIN_DRAFTING = "speculative-decoding"
 """The method whose drafters are told apart by their draft models alone."""
@@ -57,6 +60,7 @@ class Source:
         rates: acceptance as numbers; None for positions, and where `own_tokens_per_step` says all.
         own_tokens_per_step: stated tokens per step of the method's own shape, where no draft length
             was named.
+        looked_up: nobody named it: it is what is known of the method on the target asked about.
         about: where numbers come from, in words; empty for a trace.
         model: target that it was recorded or published on; empty where unknown, or for stated
             numbers.
@@ -77,6 +81,7 @@ class Source:
     path: Path | None = None
     rates: DepthRates | None = None
     own_tokens_per_step: float | None = None
+    looked_up: bool = False
     about: str = ""
     model: str = ""
     borrowed: bool = False
@@ -98,6 +103,13 @@ class Source:
     def positions(self) -> AcceptanceTrace | None:
         """The recording, where it holds positions that can be replayed."""
         return self.trace if self.kind == "recorded" else None
+
+    @property
+    def own_draft(self) -> AcceptanceTrace | None:
+        """The recording, where it tells of the method's own tree alone."""
+        if self.trace is None or not holds_own_draft(load_method(self.method), self.trace):
+            return None
+        return self.trace
 
     @property
     def called(self) -> str:
@@ -123,12 +135,30 @@ class Source:
             return self.about
         if self.prompts is not None:
             return "replayed confidence"
-        how = "recorded" if self.kind == "recorded" else "counted by an engine"
+        is_recorded = self.kind == "recorded" or self.recorded_tokens
+        how = "recorded" if is_recorded else "counted by an engine"
         return (
             f"borrowed from {self.model or 'an unnamed model'}"
             if self.borrowed
             else f"{how} on this model"
         )
+
+    @property
+    def recorded_tokens(self) -> int:
+        """Tokens whose steps were recorded, by position or by request; 0 of pooled counters and
+        numbers.
+        """
+        if self.positions is not None:
+            return self.positions.positions
+        own = self.own_draft
+        return 0 if own is None or not counts_requests(own) else sum(own.extra_columns[NEW_TOKENS])
+
+    @property
+    def recording_words(self) -> str:
+        """The recording by its name and what it ran on; empty for numbers."""
+        if self.trace is None or self.recorded_as is None:
+            return ""
+        return f"{self.recorded_as} ({self.trace.provenance.device or 'device unknown'})"
 
     @property
     def recorded_as(self) -> str | None:
@@ -172,7 +202,7 @@ class Source:
         """What an interval holds beside the error of the cost model, whose longest draft has so
         many levels.
         """
-        if self.positions is not None:
+        if self.positions is not None or self.recorded_tokens:
             return "recorded requests and cost model"
         extrapolates = self.rates is not None and self.rates.goes_beyond(levels)
         return (
@@ -457,6 +487,16 @@ def counted_source(
     """
     assert trace.summary is not None
     model = trace.provenance.model
+    if holds_own_draft(load_method(slug), trace):
+        own = own_draft(load_method(slug), trace, None).tokens_per_step
+        return Source(
+            method=slug,
+            kind="counted",
+            trace=trace,
+            own_tokens_per_step=own,
+            about=about or f"{own:.4g} tokens per step of its own tree",
+            model=model,
+        )
     share, remark = proposal_share(slug, match_rate), assumed_share(slug, match_rate)
     rates, mean, longest = (
         counted_rates(trace.summary, match_rate=share),

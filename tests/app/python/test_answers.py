@@ -69,6 +69,14 @@ def questions(files):
             lambda: front.acceptance(method="eagle-3", model="llama-3.1-8b"),
             "acceptance list --method eagle-3 --model llama-3.1-8b",
         ),
+        "traces": (
+            lambda: front.traces(model="vicuna-7b", method="medusa"),
+            "traces list --model vicuna-7b --method medusa",
+        ),
+        "trace_losses": (
+            lambda: front.trace_losses("gpu/vicuna-7b--medusa--greedy", batch=[1, 64]),
+            "traces losses gpu/vicuna-7b--medusa--greedy --batch 1,64",
+        ),
         "export": (
             lambda: front.export("vllm", model="llama-3.1-8b", method="n-gram", draft_tokens=3),
             "export vllm --model llama-3.1-8b --method n-gram --draft-tokens 3",
@@ -87,6 +95,8 @@ VERBS = (
     "breakeven",
     "capacity",
     "acceptance",
+    "traces",
+    "trace_losses",
     "export",
 )
 

@@ -247,9 +247,11 @@ def test_rest_counts_its_turns_apart_and_leaves_idle_steps_out(tmp_path):
     assert (trace.level, trace.request_ids, trace.output_tokens.tolist()) == (
         1,
         ("81/0", "81/1"),
-        [6, 3],
+        [7, 4],
     )
-    assert trace.emitted.tolist() == [4, 3, 2, 1, 1, 1, 3, 2, 1]
+    # lists of 6 and 3 tokens begin behind the first of each turn's 7 and 4
+    assert trace.emitted.tolist() == [5, 4, 3, 2, 1, 1, 1, 4, 3, 2, 1]
+    assert trace.extra_columns == {"wall_s": [0.1, 0.1]}
     assert (
         "11 new tokens in 5 steps" in trace.provenance.notes
         and "1 steps that emitted nothing" in trace.provenance.notes

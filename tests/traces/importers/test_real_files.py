@@ -45,7 +45,14 @@ LAID_OUT = {
         "configuration of a tree search",
     ),
 }
-ANSWERS = ["baseline_vicuna7b_mtbench", "medusa_mtbench_7b", "rest_vicuna7b_mtbench"]
+ANSWERS = [
+    "baseline_vicuna7b_mtbench",
+    "medusa_mtbench_7b",
+    "medusa_mtbench_7b_run1",
+    "medusa_mtbench_13b",
+    "medusa_mtbench_13b_run1",
+    "rest_vicuna7b_mtbench",
+]
 TABLES = {
     "measured_tables.csv": ("accept_len", "accept_len"),
     "specbench_leaderboard.csv": ("method", "mean_accepted_tokens"),
@@ -97,9 +104,14 @@ def test_answers_add_up_to_their_own_sums(logs, name):
     lengths = [n for choice in choices for n in choice.get("accept_lengths:", [])]
     if not lengths:
         assert trace.level == 0 and trace.summary.tokens_per_step == tokens / steps
+        columns = trace.extra_columns
+        assert (sum(columns["steps"]), sum(columns["new_tokens"])) == (steps, tokens)
+        assert trace.requests == sum(len(choice["idxs"]) for choice in choices)
         return
-    assert trace.level == 1 and trace.positions == sum(lengths)
-    assert trace.summary.drafts == sum(n > 0 for n in lengths)
+    # REST's list lacks the first token of every turn, its total does not
+    assert tokens - sum(lengths) in (0, trace.requests)
+    assert trace.level == 1 and trace.positions == tokens
+    assert trace.summary.drafts == len(lengths) == steps
     assert trace.requests == sum(len(choice["idxs"]) for choice in choices)
 
 

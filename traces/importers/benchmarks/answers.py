@@ -3,9 +3,12 @@
 Format `answers`: JSON lines of questions whose `choices` list, per turn, `new_tokens`, `wall_time`
 and either `idxs` (the last index of the decoding loop, so steps are that plus one) or
 `decoding_steps`. Yields level 1 where tokens per step are listed over all turns (`accept_lengths`;
-REST spells the key with a colon at its end), else level 0: the mean. It cannot know how many tokens
-were drafted, nor in what shape: trees and chains write the same file. EAGLE's `alpha` and
-`alpha_num` yield conditional acceptance by position.
+REST spells the key with a colon at its end), else level 0: the mean, and what every turn counted. It
+cannot know how many tokens were drafted, nor in what shape: trees and chains write the same file.
+EAGLE's `alpha` and `alpha_num` yield conditional acceptance by position.
+
+REST counts lengths from one token behind the prompt, so that the first one of a turn lacks a token:
+where the lengths of a turn are one short of its `new_tokens`, that token is put back.
 """
 
 from __future__ import annotations
@@ -13,9 +16,11 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from hardware_profiles.errors import InputError
 from traces.importers.counted import counted
@@ -30,9 +35,11 @@ from traces.importers.files import (
 from traces.importers.recognition import Format, Sample
 from traces.importers.steps import Steps, stepped
 from traces.kinds.acceptance import AcceptanceTrace, Provenance
+from traces.kinds.step_counts import NEW_TOKENS, STEPS, WALL_S
 
 _LENGTHS = ("accept_lengths", "accept_lengths:")
 _STEPS = ("decoding_steps", "idxs")
+_MOST_SECONDS = 1e9
 _METHODS = {
     "eagle2": "eagle-2",
     "eagle3": "eagle-3",
@@ -48,12 +55,15 @@ _METHODS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Choice:
-    """One answer over all of its turns: `lengths` is empty where tokens per step are not listed."""
+    """One answer over all of its turns: `lengths` is empty where tokens per step are not listed,
+    `wall_s` where no seconds are.
+    """
 
     name: str
     kind: str
     steps: Sequence[int]
     tokens: Sequence[int]
+    wall_s: Sequence[float]
     lengths: Sequence[int]
     alpha: tuple[Sequence[Any], Sequence[Any]] | None
 
@@ -87,12 +97,13 @@ def read(path: str | Path) -> AcceptanceTrace:
     listed = [bool(choice.lengths) for choice in choices]
     if all(listed):
         note = f"{counts} The shape of the drafts, a chain or a tree, is not in the file."
-        requests = list(itertools.chain.from_iterable(_turns(choice, file) for choice in choices))
+        turns = list(itertools.chain.from_iterable(_turns(choice) for choice in choices))
         extra = {"steps": steps, "new_tokens": tokens}
         about = Provenance(
             model=model, method=method, recorder_version="answer file", notes=note, extra=extra
         )
-        return stepped(requests, file, about)
+        trace = stepped([turn for turn, _ in turns], file, about)
+        return replace(trace, extra_columns=_seconds([wall_s for _, wall_s in turns]))
     if any(listed):
         raise InputError(
             "must list accept_lengths in every answer or in none", file=file, key="accept_lengths"
@@ -102,7 +113,7 @@ def read(path: str | Path) -> AcceptanceTrace:
             f"must not be fewer than the {steps} steps", file=file, key="new_tokens", value=tokens
         )
     alphas = [choice.alpha for choice in choices if choice.alpha is not None]
-    return counted(
+    trace = counted(
         file,
         source="answer file",
         drafts=steps,
@@ -114,6 +125,30 @@ def read(path: str | Path) -> AcceptanceTrace:
         notes=[counts, "The shape of the drafts, a chain or a tree, is not in the file."],
         extra={"steps": steps, "new_tokens": tokens},
     )
+    return _with_turns(trace, choices)
+
+
+def _with_turns(trace: AcceptanceTrace, choices: Sequence[_Choice]) -> AcceptanceTrace:
+    """A trace of level 0 with what every turn counted."""
+    turns = [(choice, turn) for choice in choices for turn in range(len(choice.steps))]
+    seconds = [choice.wall_s[turn] if choice.wall_s else None for choice, turn in turns]
+    return replace(
+        trace,
+        request_ids=tuple(f"{choice.name}/{turn}" for choice, turn in turns),
+        prompt_kinds=tuple(choice.kind for choice, _ in turns),
+        offsets=np.zeros(len(turns) + 1, dtype=np.int64),
+        extra_columns={
+            STEPS: [choice.steps[turn] for choice, turn in turns],
+            NEW_TOKENS: [choice.tokens[turn] for choice, turn in turns],
+            **_seconds(seconds),
+        },
+    )
+
+
+def _seconds(values: Sequence[float | None]) -> dict[str, list[float]]:
+    """The column of seconds; none where the file does not tell those of every turn."""
+    known = [value for value in values if value is not None]
+    return {WALL_S: known} if len(known) == len(values) else {}
 
 
 def _method(models: Iterable[str]) -> str:
@@ -154,6 +189,7 @@ def _choices(row: Mapping[str, Any], file: str, name: str) -> Iterator[_Choice]:
             kind=kind,
             steps=[n + 1 for n in last] if counted_by == "idxs" else last,
             tokens=tokens,
+            wall_s=_wall_s(choice.get("wall_time"), len(tokens)),
             lengths=[]
             if lengths_key is None
             else expect_list(choice[lengths_key], file, f"{key}.{lengths_key}"),
@@ -165,20 +201,32 @@ def _choices(row: Mapping[str, Any], file: str, name: str) -> Iterator[_Choice]:
         )
 
 
-def _turns(choice: _Choice, file: str) -> Iterator[Steps]:
-    """One request per turn, where the steps of the turns add up to the lengths; else one per
-    answer.
+def _wall_s(stated: object, turns: int) -> list[float]:
+    """Seconds of every turn; empty where the file tells none, or not one for each."""
+    values = stated if isinstance(stated, list) else []
+    is_told = [type(value) in (int, float) and 0 <= value < _MOST_SECONDS for value in values]
+    return [float(value) for value in values] if len(values) == turns and all(is_told) else []
+
+
+def _turns(choice: _Choice) -> Iterator[tuple[Steps, float | None]]:
+    """One request per turn with its seconds, where the steps of the turns add up to the lengths;
+    else one per answer.
     """
     # the lengths of all turns stand in one list, in order
     bounds = [0, *itertools.accumulate(choice.steps)]
-    if bounds[-1] != len(choice.lengths):
+    by_turn = bounds[-1] == len(choice.lengths)
+    if not by_turn:
         bounds = [0, len(choice.lengths)]
     for turn, (first, last) in enumerate(itertools.pairwise(bounds)):
-        if any(type(n) is int and n > 0 for n in choice.lengths[first:last]):
-            yield Steps(
-                request=f"{choice.name}/{turn}",
-                kind=choice.kind,
-                emitted=choice.lengths[first:last],
+        emitted = list(choice.lengths[first:last])
+        if by_turn and emitted and all(type(n) is int for n in emitted):
+            # REST starts to count one token behind the prompt
+            emitted[0] += sum(emitted) == choice.tokens[turn] - 1
+        if any(type(n) is int and n > 0 for n in emitted):
+            wall_s = choice.wall_s[turn : turn + 1] if by_turn else choice.wall_s
+            yield (
+                Steps(request=f"{choice.name}/{turn}", kind=choice.kind, emitted=emitted),
+                sum(wall_s) if wall_s else None,
             )
 
 

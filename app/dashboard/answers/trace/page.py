@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from app.answers.recordings.losses import Losses
 from app.answers.replay.rows import ReplayedDrafts
 from app.dashboard.answer import Card, Figure, PageAnswer
 from app.dashboard.answers.trace.pair import (
@@ -28,11 +29,12 @@ from app.dashboard.asking import Asked, Values
 from app.dashboard.held import OWN_FILE
 from app.dashboard.recorded import recorded
 from app.dashboard.state import State, command
-from app.questions.recordings import TracesCompareQuestion
+from app.questions.recordings import TracesCompareQuestion, TracesLossesQuestion
 from app.questions.replay import ReplayQuestion
 from app.render.charts.charts import DASHES, PALETTE, digits, framed
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.provenance import POLICY_KEY
 from traces.kinds.summary import Summary
 from traces.library import shipped_traces
 from traces.replay.statistics import (
@@ -61,13 +63,13 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> PageA
     Raises:
         InputError: a second recording that holds no lengths of accepted runs.
     """
-    if uploaded is not None and uploaded.summary is not None and not uploaded.level:
-        return _counted(uploaded, uploaded.summary)
     own = None if uploaded is None else own_name(uploaded)
     name = own or state.trace or shipped_traces()[0].stem
-    traces: dict[str, AcceptanceTrace] = {
-        name: uploaded if uploaded is not None else recorded(name)
-    }
+    shown = uploaded if uploaded is not None else recorded(name)
+    one_draft = not shown.level or POLICY_KEY in shown.provenance.extra
+    if shown.summary is not None and one_draft:
+        return _counted(shown, shown.summary, None if own else name)
+    traces: dict[str, AcceptanceTrace] = {name: shown}
     if state.other_trace and state.other_trace != name:
         traces[state.other_trace] = recorded(state.other_trace)
     for trace in traces.values():
@@ -138,7 +140,7 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> PageA
             ),
         ],
         tables=(
-            [("By kind of prompt", kinds)]
+            [("By kind of prompt", kinds), *([] if own else _losses(name))]
             if pair is None
             else [
                 ("Side by side, by kind of prompt", pair_rows(traces, k, seed=state.seed)),
@@ -207,9 +209,42 @@ def _both(names: Sequence[str], pair: Pair) -> list[tuple[str, str]]:
     ]
 
 
-def _counted(trace: AcceptanceTrace, counts: Summary) -> PageAnswer:
-    """What an engine's log or counters say: the draft length in use alone, and no places in a
-    text.
+@lru_cache(maxsize=64)
+def _losses(name: str) -> list[tuple[str, Sequence[Mapping[str, Any]]]]:
+    """What a mean loses against a shipped recording, over batches and on three devices; nothing
+    where that cannot be asked.
+    """
+    try:
+        answer = Asked(verb=TracesLossesQuestion, values={"files": (name,)}).answer()
+    except InputError:
+        return []
+    assert isinstance(answer, Losses)
+    rows = [
+        {
+            "device": row.device,
+            "batches": f"1 to {max(at.batch for at in answer.losses if at.device == row.device)}",
+            "lost by rates (%)": _percent(row.rates_lost_ratio),
+            "lost by the mean (%)": _percent(row.mean_lost_ratio),
+            "at worst (%)": _percent(row.mean_worst_ratio),
+            "at batch": row.mean_worst_batch,
+        }
+        for row in answer.devices
+    ]
+    return [("Tokens/s lost where only rates, or only the mean, are known", rows)]
+
+
+def _percent(ratio: float | None) -> str:
+    """A share in percent; empty where it is not known."""
+    return "" if ratio is None else f"{100 * ratio:.1f}"
+
+
+def _counted(trace: AcceptanceTrace, counts: Summary, name: str | None) -> PageAnswer:
+    """What an engine's log or counters say: the draft in use alone, and no places in a text.
+
+    Args:
+        trace: whose counts they are.
+        counts: of its steps.
+        name: of a shipped recording; None: it was uploaded.
     """
     mean, rates = counts.tokens_per_step, counts.acceptance_by_depth
     windows = [window.tokens_per_step for window in counts.windows]
@@ -247,13 +282,13 @@ def _counted(trace: AcceptanceTrace, counts: Summary) -> PageAnswer:
     mean_words = "acceptance without a mean" if mean is None else f"{digits(mean)} tokens per step"
     return PageAnswer(
         headline=(
-            f"{own_name(trace)}: {mean_words}, as an engine counted"
+            f"{name or own_name(trace)}: {mean_words}, as an engine counted"
             f" {'them' if mean is not None else 'it'}"
         ),
-        command=command(["traces", "inspect", OWN_FILE], {}),
+        command=command(["traces", "inspect", name or OWN_FILE], {}),
         numbers=[
             ("Tokens per step", digits(mean)),
-            ("Level", "0, counters"),
+            ("Level", f"{trace.level}, {'lengths of one draft' if trace.level else 'counters'}"),
             *(
                 [
                     (
@@ -266,6 +301,7 @@ def _counted(trace: AcceptanceTrace, counts: Summary) -> PageAnswer:
             ),
         ],
         cards=cards,
+        tables=_losses(name) if name else [],
         notes=[
             *_notes(trace),
             "Counters hold for the draft length in use: no other one can be replayed from them.",
