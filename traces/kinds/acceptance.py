@@ -139,9 +139,7 @@ class AcceptanceTrace:
         self._check_probabilities()
         self._check_expansions()
         if self.steps is not None:
-            self.steps.check_texts(
-                self.prompt_tokens, self.output_tokens, self.first_step_position
-            )
+            self.steps.check_texts(self.prompt_tokens, self.output_tokens, self.first_step_position)
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)

@@ -210,4 +210,3 @@ class TimedSteps:
         rows = np.arange(offsets[-1]) + np.repeat(self.offsets[requests] - offsets[:-1], lengths)
         picked: dict[str, Any] = {name: getattr(self, name)[rows] for name in (*COUNTS, *SECONDS)}
         return replace(self, offsets=offsets, **picked)
-
