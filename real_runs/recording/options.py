@@ -69,6 +69,7 @@ class RecordOptions(DrafterOptions):
         device: torch device.
         resume: go on with an unfinished recording of the same options.
         timing: loops that are timed on the recorded texts; None: none are.
+        fits: folder of what drafters were fitted to be, used and added to; None: `out`.
     """
 
     out: Path
@@ -83,6 +84,7 @@ class RecordOptions(DrafterOptions):
     device: str = "cpu"
     resume: bool = False
     timing: StepTiming | None = None
+    fits: Path | None = None
 
     def __post_init__(self) -> None:
         DrafterOptions.__post_init__(self)

@@ -88,7 +88,7 @@ def record_traces(options: RecordOptions, progress: OnProgress) -> RecordReport:
             sha256=weights.sha256,
             options=options,
             prompts=prompts,
-            folder=options.out,
+            folder=options.fits or options.out,
             name=source.name,
             report=lambda stage, done, total, detail: progress(
                 Progress(stage=stage, done=done, total=total, detail=detail)

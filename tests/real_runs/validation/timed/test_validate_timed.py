@@ -36,7 +36,7 @@ SLOPE_PULL = 0.04  # few sizes say little about a slope, which is pulled towards
 LAYERS = DraftLayers(exit_layer=10, skipped=8)
 TRUE = LoopCosts(
     verify={"plain": (0.1, 0.0), "chain": (0.2, 0.05), "tree": (0.3, 0.0), "batch": (0.4, 0.02)},
-    rest={loop: (5e-4, 1e-5) for loop in ("plain", "chain", "tree", "batch", "batch plain")},
+    rest=dict.fromkeys(("plain", "chain", "tree", "batch", "batch plain"), (5e-4, 1e-5)),
     draft={f"early-exit {loop}": (1.3, 1e-4, 0.0) for loop in ("chain", "tree", "batch")},
 )
 EARLY_EXIT = [
