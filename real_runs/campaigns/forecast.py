@@ -152,7 +152,7 @@ def forecast(
 
 def _words(job: AnyJob) -> str:
     if isinstance(job, MaskedJob):
-        return f"confidences of a masked model on {job.prompts} prompts"
+        return f"confidences of a masked model on {job.requests} prompts"
     if not isinstance(job, RecordJob):
         return str(job.kind)
     modes = ", ".join("greedy" if at == 0 else f"temperature {at:g}" for at in job.temperatures)
@@ -162,7 +162,7 @@ def _words(job: AnyJob) -> str:
 
 def _result_bytes(job: Job) -> int:
     if isinstance(job, MaskedJob):
-        return job.prompts * sum(_MASKED_BYTES[cache] for cache in job.caches)
+        return job.requests * sum(_MASKED_BYTES[cache] for cache in job.caches)
     return round(_recording_bytes(job)) if isinstance(job, RecordJob) else _TABLE_BYTES
 
 

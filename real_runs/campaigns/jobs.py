@@ -284,7 +284,7 @@ class MaskedJob(Job):
     """A recording of how sure a small masked model is, as `rooftree record --masked` makes it.
 
     Attributes:
-        prompts: how many.
+        requests: how many prompts.
         caches: ways of caching, a trace each.
         training_steps: of the model, where it is not there yet.
         seed: of its training.
@@ -294,7 +294,7 @@ class MaskedJob(Job):
     resumable: ClassVar[bool] = True
 
     kind: Literal["masked"]
-    prompts: int = Field(default=64, ge=1, le=4096)
+    requests: int = Field(default=64, ge=1, le=4096)
     caches: list[Cache] = Field(default=list(CACHES), min_length=1, max_length=3)
     training_steps: int = Field(default=4500, ge=1, le=1_000_000)
     seed: int = Field(default=0, ge=0, le=1 << 62)

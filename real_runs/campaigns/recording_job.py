@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hardware_profiles.whole_file import make_folder
 from real_runs.campaigns.file import Campaign
 from real_runs.campaigns.jobs import MaskedJob, RecordJob
 from real_runs.recording.options import OnProgress, Progress
@@ -59,7 +60,8 @@ def run_recording(
         InputError: no model there, options that do not fit it, or a recording begun with another
             setup.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    for place in (folder, *([fits] if fits else [])):
+        make_folder(place)
     at = Progress(stage="fit", done=0, total=0, detail="")
 
     def advance(progress: Progress) -> None:
@@ -117,7 +119,7 @@ def _record_masked(
     recording = MaskedRecording(
         out=folder,
         recipe=MaskedRecipe(steps=job.training_steps, seed=job.seed),
-        prompts=job.prompts,
+        prompts=job.requests,
         caches=tuple(job.caches),
         resume=True,
         device=campaign.device,
