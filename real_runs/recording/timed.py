@@ -130,7 +130,7 @@ def time_loops(
             if kind not in warm:  # what runs for the first time is in no run
                 warm.add(kind)
                 decode(min(_WARM_TOKENS, options.max_new_tokens))
-            log.append({**run.entry, **_kept(run, decode(options.max_new_tokens), texts)})
+            log.append({**run.entry, **_agreeing_steps(run, decode(options.max_new_tokens), texts)})
         target.report("time", done, len(runs), f"{run.drafter or 'plain'} {run.prompts[0].id}")
 
 
@@ -236,7 +236,7 @@ def _ids(array: Mapping[str, Any]) -> list[int]:
     return [int(token) for token in ids]
 
 
-def _kept(
+def _agreeing_steps(
     run: TimedRun,
     decoded_runs: Sequence[SpeculativeRun],
     texts: Mapping[tuple[str, float, str], Sequence[int]],
