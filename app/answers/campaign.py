@@ -42,7 +42,7 @@ class ForecastLine(Row):
     what: Annotated[str, Column("What it does.")]
     forecast_s: Annotated[float, Column("Wall time.", "s", decimals=0)]
     forecast_mib: Annotated[float, Column("Of its results.", "MiB", decimals=2)]
-    begins: Annotated[bool, Column("Whether the budget has room for it.", "fits")]
+    fits: Annotated[str, Column("Whether the budget has room for it: yes, in part or no.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ class CampaignForecast(Answer):
 
 def forecast_table(title: str, jobs: Sequence[ForecastLine]) -> Table:
     """The jobs of a campaign with what they should take."""
-    columns = ["job", "what", "forecast_s", "forecast_mib", "begins"]
+    columns = ["job", "what", "forecast_s", "forecast_mib", "fits"]
     return Table(title=title, rows=jobs, columns=columns)
 
 
@@ -92,7 +92,7 @@ def forecast_lines(expected: Forecast) -> list[ForecastLine]:
             what=job.what,
             forecast_s=job.seconds,
             forecast_mib=job.bytes / MIB,
-            begins=job.begins,
+            fits=job.fits,
         )
         for job in expected.jobs
     ]

@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from hardware_profiles.errors import InputError
+from real_runs.campaigns.campaign import LEAST_RESUMABLE_S, RESERVE_S
 from real_runs.campaigns.file import Campaign
 from real_runs.campaigns.jobs import AnyJob, Job, MaskedJob, ModelJob, RecordJob
 from real_runs.models.loading.weights import find_model
 
+Fits = Literal["yes", "in part", "no"]
 # Bytes that traces/recorded takes: level-3/*--greedy with and without their trees of 16 nodes, the
 # usual recordings, confidence/*; of a timed step, the columns of one in a recording here.
 _LENGTH_BYTES = 3.4  # of an output position, whatever is recorded
@@ -36,16 +39,17 @@ class JobForecast:
     Attributes:
         name: of the job.
         what: what it does, in words.
-        seconds: as the file states.
+        seconds: as the file states, or what is left of the budget.
         bytes: of its results.
-        begins: whether the budget has room for it after those before it.
+        fits: whether the budget has room for it after those before it; of a job that a later call
+            goes on with, "in part".
     """
 
     name: str
     what: str
     seconds: float
     bytes: int
-    begins: bool
+    fits: Fits
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,12 +75,12 @@ class Forecast:
     @property
     def seconds(self) -> float:
         """Of the jobs that begin."""
-        return sum(job.seconds for job in self.jobs if job.begins)
+        return sum(job.seconds for job in self.jobs if job.fits != "no")
 
     @property
     def bytes(self) -> int:
-        """Of the results of the jobs that begin."""
-        return sum(job.bytes for job in self.jobs if job.begins)
+        """Of the results of the jobs that end."""
+        return sum(job.bytes for job in self.jobs if job.fits == "yes")
 
     @property
     def weights_bytes(self) -> int:
@@ -90,8 +94,13 @@ class Forecast:
             f"about {self.seconds / 60:.0f} of {self.budget_s / 60:.0f} minutes, results of"
             f" {_mib(self.bytes)}, weights of {_mib(self.weights_bytes)}"
         ]
-        if late := [job.name for job in self.jobs if not job.begins]:
-            said.append(f"no time for {', '.join(late)}: --resume goes on with them")
+        late = [
+            f"{job.name} (in part)" if job.fits == "in part" else job.name
+            for job in self.jobs
+            if job.fits != "yes"
+        ]
+        if late:
+            said.append(f"left for --resume: {', '.join(late)}")
         limit = self.weights_limit_bytes
         if limit is not None and self.weights_bytes > limit:
             said.append(
@@ -123,20 +132,26 @@ def forecast(
     Raises:
         InputError: a job's prompts cannot be read.
     """
-    budget = left = campaign.budget_s if budget_s is None else budget_s
+    budget = campaign.budget_s if budget_s is None else budget_s
+    left = budget - RESERVE_S
     jobs = []
     for job in campaign.by_priority():
         if job.name in done:
             continue
-        begins = job.estimate_s <= left
-        left -= job.estimate_s if begins else 0.0
+        room: Fits = "no"
+        if job.estimate_s <= left:
+            room = "yes"
+        elif job.resumable and left >= LEAST_RESUMABLE_S:
+            room = "in part"
+        seconds = min(job.estimate_s, left) if room == "in part" else job.estimate_s
+        left -= seconds if room != "no" else 0.0
         jobs.append(
             JobForecast(
                 name=job.name,
                 what=_words(job),
-                seconds=job.estimate_s,
+                seconds=seconds,
                 bytes=_result_bytes(job),
-                begins=begins,
+                fits=room,
             )
         )
     weights, missing = _weights(campaign.jobs, fits)

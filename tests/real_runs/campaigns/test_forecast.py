@@ -11,6 +11,7 @@ pytest.importorskip("torch")
 
 from app.cli.main import main
 from hardware_profiles.errors import UnknownNameError
+from real_runs.campaigns.campaign import RESERVE_S
 from real_runs.campaigns.file import read_campaign
 from real_runs.campaigns.forecast import forecast
 from real_runs.campaigns.results import MAX_PACKED_BYTES
@@ -33,7 +34,7 @@ def test_a_card_records_every_drafter_within_its_minutes_and_its_files():
     campaign = read_campaign(GPU_RECORD)
     expected = forecast(campaign)
     assert campaign.budget_s == expected.budget_s == 1500.0
-    assert all(job.begins for job in expected.jobs) and expected.seconds < 1500 - 6
+    assert {job.fits for job in expected.jobs} == {"yes"} and expected.seconds < 1500 - 6
     assert expected.bytes < 0.75 * MAX_PACKED_BYTES  # a quarter is kept for what is not foreseen
     recorded = {name for job in campaign.jobs for name in getattr(job, "drafters", ())}
     assert recorded == set(drafter_names())
@@ -75,9 +76,11 @@ def test_what_has_no_time_what_is_done_and_what_is_too_large_is_said(tmp_path, t
         tmp_path, small, small | {"estimate_s": 500}, small, weights_limit_bytes=1000
     )
     expected = forecast(campaign, budget_s=250)
-    assert [job.begins for job in expected.jobs] == [True, False, True]
-    assert expected.seconds == 200 and expected.weights[0][0] == "model.safetensors"
-    assert any(sentence.startswith("no time for job-1") for sentence in expected.sentences)
+    assert [job.fits for job in expected.jobs] == ["yes", "in part", "no"]
+    assert expected.seconds == 250 - RESERVE_S and expected.weights[0][0] == "model.safetensors"
+    assert "left for --resume: job-1 (in part), job-2" in expected.sentences
+    whole = {"name": "copy", "kind": "copy", "sizes_bytes": [4096], "estimate_s": 500}
+    assert forecast(written(tmp_path, whole), budget_s=250).jobs[0].fits == "no"
     assert any("weights beyond the 0.0 MiB" in sentence for sentence in expected.sentences)
     assert [job.name for job in forecast(campaign, done=["job-0"]).jobs] == ["job-1", "job-2"]
     (tmp_path / "fits").mkdir()
