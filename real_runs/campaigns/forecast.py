@@ -21,7 +21,8 @@ from real_runs.models.loading.weights import find_model
 Fits = Literal["yes", "in part", "no"]
 # Bytes that traces/recorded takes: level-3/*--greedy with and without their trees of 16 nodes, the
 # usual recordings, confidence/*; of a timed step, the columns of one in a recording here.
-_LENGTH_BYTES = 3.4  # of an output position, whatever is recorded
+_FILE_BYTES = 12_000  # of a trace with nothing in it but its header, requests and columns
+_LENGTH_BYTES = 1.1  # of an output position, whatever is recorded
 _CANDIDATE_BYTES = 7.1  # of a candidate with both models' probabilities
 _NODE_BYTES = 2.5  # of a node of a draft tree
 _STEP_BYTES = 16.0
@@ -198,7 +199,7 @@ def _recording_bytes(job: RecordJob) -> float:
             kept += _CANDIDATE_BYTES * options.get("candidates", 8)
         if drafter.records == "probabilities" or name in _TREES_OF_LENGTHS:
             kept += _NODE_BYTES * options.get("expansion_nodes", 0)
-        total += positions * kept
+        total += _FILE_BYTES + positions * kept
         if job.timed is not None and drafter.propose is not None:
             timing = job.timed
             chosen = prompts
