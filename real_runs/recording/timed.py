@@ -85,15 +85,15 @@ def timed_shapes(drafter: RecordedDrafter, loop: LoopDrafter, timing: StepTiming
     """
     if drafter.policy_tree is not None:
         return [drafter.policy_tree]
-    by_depth = not drafter.trace_fields.get("depth_invariant", True)
-    deepest = int(drafter.parameters["draft_depth"]) if by_depth else TREE_LEVELS * 100
     shapes = [chain_tree(count) for count in timing.chains] if loop.chain else []
     if loop.tree is not None and load_drafter(drafter.name).records != "lengths":
         shapes += [
             default_tree(nodes=nodes, levels=min(TREE_LEVELS, nodes), candidates=CANDIDATES)
             for nodes in timing.tree_nodes
         ]
-    return [shape for shape in shapes if shape.depth - 1 <= deepest]
+    if drafter.trace_fields.get("depth_invariant", True):
+        return shapes
+    return [shape for shape in shapes if shape.depth - 1 <= drafter.parameters["draft_depth"]]
 
 
 def time_loops(
