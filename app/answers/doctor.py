@@ -2,15 +2,21 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 from app.answers.answer import Answer, Column, Row, Table
+from app.answers.campaign import ForecastLine, forecast_lines, forecast_table
 from app.answers.progress import progress_lines
 from app.questions.doctor import DoctorQuestion
 from app.questions.field import inputs_of
 from hardware_profiles.errors import InputError
+from real_runs.campaigns.campaign import opened_campaign
+from real_runs.campaigns.forecast import forecast
+from real_runs.campaigns.shipped import campaign_file
 from real_runs.doctor import Finding, diagnose
 
+_RECORDING = "gpu-record"
 _MOST_CHARACTERS = 70  # of a detail on the screen
 
 
@@ -95,24 +101,30 @@ class GpuDiagnosis(Answer):
 
     Attributes:
         findings: of its probes.
+        records: what `rooftree campaign gpu-record` would record on it.
+        sentences: what that takes.
     """
 
     name: ClassVar[str] = ""
     is_written: ClassVar[bool] = True  # it has no files
     findings: Sequence[ProbeRow]
+    records: Sequence[ForecastLine]
+    sentences: Sequence[str]
 
     @property
     def own_rows(self) -> Sequence[ProbeRow]:
         """The probes."""
         return self.findings
 
-    def shown(self) -> Iterator[Table]:
-        """The probes."""
+    def shown(self) -> Iterator[Table | str]:
+        """The probes, and what a campaign would record."""
         yield Table(
             title=self.inputs["device"],
             rows=self.findings,
             columns=["probe", "state", "detail", "advice"],
         )
+        yield forecast_table(f"rooftree campaign {_RECORDING} would record", self.records)
+        yield from self.sentences
 
     def require(self) -> None:
         """End where numbers of the GPU would not be true.
@@ -165,4 +177,10 @@ def _examined(question: DoctorQuestion) -> GpuDiagnosis:
         progress=lambda result: tell(f"{result.probe}: {result.state}, {result.seconds:.1f} s"),
     )
     rows = [ProbeRow(**asdict(result)) for result in results]
-    return GpuDiagnosis(inputs=inputs_of(question), findings=rows)
+    expected = forecast(opened_campaign(campaign_file(Path(_RECORDING))))
+    return GpuDiagnosis(
+        inputs=inputs_of(question),
+        findings=rows,
+        records=forecast_lines(expected),
+        sentences=expected.sentences,
+    )

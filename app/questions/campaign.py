@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 from app.questions.field import Field, Group, Question
 from app.questions.groups import ScreenOptions
 from app.questions.values import Time
+from real_runs.campaigns.shipped import campaign_names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,20 +21,20 @@ class CampaignQuestion(ScreenOptions, Question):
     file: Annotated[
         Path,
         Field(
-            "Campaign file (YAML), or the name of a shipped one: cpu, gpu-80gb.",
+            f"Campaign file (YAML), or the name of a shipped one: {', '.join(campaign_names())}.",
             Group.WORKLOAD,
             argument=True,
         ),
     ]
     budget_s: Annotated[
-        float,
+        float | None,
         Field(
-            "Wall time for everything, e.g. 540s, 9m, 1h.",
+            "Wall time for everything, e.g. 540s, 9m, 1h; default: as the file states.",
             Group.RUN,
             spelled="--budget",
             reads=Time(),
         ),
-    ] = 540.0
+    ] = None
     out: Annotated[Path, Field("Folder for the results.", Group.OUTPUT)] = Path(
         "rooftree-out/campaign"
     )
@@ -49,3 +50,17 @@ class CampaignQuestion(ScreenOptions, Question):
             Group.WORKLOAD,
         ),
     ] = None
+    fits: Annotated[
+        Path | None,
+        Field(
+            "Folder of fitted drafters: those there are used, and new ones kept there.",
+            Group.WORKLOAD,
+        ),
+    ] = None
+    device: Annotated[str | None, Field("Torch device in place of the file's.", Group.HARDWARE)] = (
+        None
+    )
+    dry_run: Annotated[
+        bool,
+        Field("Say what it would take, time and sizes, and run nothing.", Group.RUN),
+    ] = False

@@ -135,6 +135,12 @@ class RecordQuestion(ScreenOptions, RequestOptions, Question):
             "N:M of the server's ngram-simple: looked up, longest draft; repeat.", Group.WORKLOAD
         ),
     ] = None
+    timed: Annotated[
+        bool,
+        Field(
+            "Decode with every drafter too, and record the seconds of its steps.", Group.DRAFTING
+        ),
+    ] = False
     masked: Annotated[
         bool,
         Field(

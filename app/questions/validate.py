@@ -180,7 +180,10 @@ class PredictingOptions:
     ] = None
     fidelity: Annotated[
         str | None,
-        Field("measured or calibrated. [measured; with --server calibrated]", Group.HARDWARE),
+        Field(
+            "measured or calibrated. [measured; with --server and --trace calibrated]",
+            Group.HARDWARE,
+        ),
     ] = None
     from_bench: Annotated[
         list[Path] | None,
@@ -200,9 +203,16 @@ class PredictingOptions:
             "Run nothing: score passes of random weights that a results folder holds.", Group.RUN
         ),
     ] = None
-    trace: Annotated[Path | None, Field("With --replayed: acceptance to walk.", Group.DRAFTING)] = (
-        None
-    )
+    trace: Annotated[
+        Path | None,
+        Field(
+            (
+                "Run nothing: the timed steps of a recording, or of a campaign's results folder;"
+                " with --replayed: acceptance to walk."
+            ),
+            Group.DRAFTING,
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from hardware_profiles.whole_file import make_folder
 from real_runs.campaigns.decode_table import read_decode
 from real_runs.campaigns.file import Campaign, digest, read_campaign
 from real_runs.campaigns.job_process import ROWS, STATE, perform, work_folder
-from real_runs.campaigns.jobs import DecodeJob, Job, ModelJob, RecordJob, ServeJob
+from real_runs.campaigns.jobs import DecodeJob, Job, MaskedJob, ModelJob, RecordJob, ServeJob
 from real_runs.campaigns.measures import Measures, measures
 from real_runs.campaigns.process import StopSignal, locked, run_child, stopping
 from real_runs.campaigns.recording_job import trace_files
@@ -63,6 +63,7 @@ class JobOutcome:
         reason: in words; "" where finished.
         seconds: wall time.
         rows: rows, runs or trace files that the results hold of it.
+        bytes: of its trace files.
         digest: of its parameters.
         resumed: finished by an earlier call.
     """
@@ -72,6 +73,7 @@ class JobOutcome:
     reason: str = ""
     seconds: float = 0.0
     rows: int = 0
+    bytes: int = 0
     digest: str = ""
     resumed: bool = False
 
@@ -106,29 +108,35 @@ class _Call:
     started: float
     stop: StopSignal
     lock: int | None
+    fits: Path | None
     begun: frozenset[str]  # jobs of an earlier call that were cut, with the same parameters
 
 
 def run_campaign(
     file: Path,
     *,
-    budget_s: float,
+    budget_s: float | None = None,
     out: Path,
     resume: bool = False,
     isolate: bool = True,
     model_file: Path | None = None,
+    device: str | None = None,
+    fits: Path | None = None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> CampaignReport:
     """Run the jobs of a campaign file.
 
     Args:
         file: YAML file.
-        budget_s: wall time for everything, > 0.
+        budget_s: wall time for everything, > 0; None: as the file states.
         out: folder for the results, `summary.json` and `log.txt`.
         resume: go on in a folder that holds results; finished jobs with the same parameters are
             kept.
         isolate: run each job in a process of its own; false runs them in this one.
         model_file: model of the recordings and decode jobs that name none.
+        device: torch device in place of the file's.
+        fits: folder of fitted drafters that recordings share: those there are used, and new ones
+            kept there; None: each recording fits its own.
         progress: called with what is under way.
 
     Raises:
@@ -137,7 +145,8 @@ def run_campaign(
         OSError: the disk is full or fails; what was measured is kept, and a call with `resume` goes
             on.
     """
-    campaign = _with_model(read_campaign(file), model_file)
+    campaign = opened_campaign(file, model_file=model_file, device=device)
+    budget_s = campaign.budget_s if budget_s is None else budget_s
     if not budget_s > 0:
         raise InputError("must be positive", key="budget", value=budget_s)
     _check_card(campaign.device)
@@ -159,6 +168,7 @@ def run_campaign(
             command=shlex.join(["rooftree", "campaign", file.name, "--budget", f"{budget_s:g}s"]),
             stop=stop,
             lock=lock,
+            fits=fits,
             begun=_cut_before(earlier, campaign),
         )
         outcomes = _earlier_outcomes(earlier, campaign)
@@ -254,6 +264,8 @@ def _run(call: _Call, job: Job, limit_s: float) -> JobOutcome:
     except Exception as error:  # a campaign outlives its jobs
         state, reason = "failed", f"{type(error).__name__}: {error}"[:500]
     rows = 0
+    records = isinstance(job, RecordJob | MaskedJob) and state == "finished"
+    size = sum(map(len, trace_files(folder).values())) if records else 0
     try:
         rows = _merged(call, job, folder / ROWS, state)
     except RooftreeError as error:
@@ -268,7 +280,13 @@ def _run(call: _Call, job: Job, limit_s: float) -> JobOutcome:
     seconds = round(time.monotonic() - started, 3)
     job_digest = digest(call.campaign, job)
     return JobOutcome(
-        name=job.name, state=state, reason=reason, seconds=seconds, rows=rows, digest=job_digest
+        name=job.name,
+        state=state,
+        reason=reason,
+        seconds=seconds,
+        rows=rows,
+        bytes=size,
+        digest=job_digest,
     )
 
 
@@ -282,6 +300,7 @@ def _perform(call: _Call, job: Job, limit_s: float) -> None:
             "deadline_epoch_s": time.time() + limit_s,
             "command": call.command,
             "begun": job.name in call.begun,
+            "fits": str(call.fits.resolve()) if call.fits else "",
         }
         run_child(
             order,
@@ -301,6 +320,7 @@ def _perform(call: _Call, job: Job, limit_s: float) -> None:
             should_stop=lambda: bool(call.stop),
             command=call.command,
             begun=job.name in call.begun,
+            fits=call.fits,
         )
 
 
@@ -316,7 +336,7 @@ def _clear(folder: Path, *, whole: bool = False) -> None:
 
 def _merged(call: _Call, job: Job, part: Path, state: State) -> int:
     """Put rows, runs or trace files into the results; how many there are."""
-    if isinstance(job, RecordJob):
+    if isinstance(job, RecordJob | MaskedJob):
         files = (
             trace_files(work_folder(call.out, call.campaign, job)) if state == "finished" else {}
         )
@@ -347,11 +367,21 @@ def _earlier_outcomes(earlier: Mapping[str, Any], campaign: Campaign) -> dict[st
             digest=str(entry["digest"]),
             seconds=float(entry.get("seconds", 0.0)),
             rows=int(entry.get("rows", 0)),
+            bytes=int(entry.get("bytes", 0)),
             resumed=True,
         )
         for name, entry in _same_entries(earlier, campaign).items()
         if entry.get("state") == "finished"
     }
+
+
+def finished_jobs(out: Path, campaign: Campaign) -> tuple[str, ...]:
+    """Names of the jobs that earlier calls finished in a folder, with the same parameters.
+
+    Raises:
+        InputError: the folder's summary cannot be read.
+    """
+    return tuple(_earlier_outcomes(read_summary(out), campaign))
 
 
 def _cut_before(earlier: Mapping[str, Any], campaign: Campaign) -> frozenset[str]:
@@ -379,8 +409,22 @@ def _forget_other_work(out: Path, campaign: Campaign, done: Mapping[str, JobOutc
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _with_model(campaign: Campaign, model_file: Path | None) -> Campaign:
-    """The campaign with a model for the jobs that want one and name none."""
+def opened_campaign(
+    file: Path, *, model_file: Path | None = None, device: str | None = None
+) -> Campaign:
+    """The campaign of a file.
+
+    Args:
+        file: YAML file.
+        model_file: for the jobs that want a model and name none.
+        device: torch device in place of the file's.
+
+    Raises:
+        InputError: a bad file.
+    """
+    campaign = read_campaign(file)
+    if device is not None:
+        campaign = campaign.model_copy(update={"device": device})
     if model_file is None:
         return campaign
     jobs = [
@@ -397,7 +441,7 @@ def _with_model(campaign: Campaign, model_file: Path | None) -> Campaign:
 def _save(
     call: _Call, outcomes: Mapping[str, JobOutcome], dropped: list[str] | None = None
 ) -> None:
-    outcome_keys = ("state", "reason", "seconds", "rows", "digest")
+    outcome_keys = ("state", "reason", "seconds", "rows", "bytes", "digest")
     campaign = call.campaign.model_dump(by_alias=True, mode="json")
     for job in campaign["jobs"]:  # where a file lay is nobody's business
         job |= {key: PurePath(job[key]).name for key in ("model_file", "prompts") if job.get(key)}
@@ -421,4 +465,12 @@ def _save(
     )
 
 
-__all__ = ["SUMMARY", "CampaignReport", "JobOutcome", "State", "run_campaign"]
+__all__ = [
+    "SUMMARY",
+    "CampaignReport",
+    "JobOutcome",
+    "State",
+    "finished_jobs",
+    "opened_campaign",
+    "run_campaign",
+]

@@ -31,6 +31,9 @@ class Campaign(Closed):
         title: what it is for.
         device: torch device.
         threads: CPU threads; None: one.
+        budget_s: wall time for everything, where none is stated.
+        weights_limit_bytes: of the model and what was fitted to it, where they are carried to the
+            machine; None: they are not.
         memory_limit_bytes: what operands of one shape may take; None: a share of what is free.
         jobs: with unique names.
     """
@@ -39,6 +42,8 @@ class Campaign(Closed):
     title: str = Field(default="", max_length=500)
     device: str = Field(default="cpu", max_length=40)
     threads: int | None = Field(default=None, ge=1, le=1024)
+    budget_s: float = Field(default=540.0, gt=0, le=86400)
+    weights_limit_bytes: int | None = Field(default=None, ge=1)
     memory_limit_bytes: int | None = Field(default=None, ge=1)
     jobs: Annotated[list[AnyJob], Field(min_length=1, max_length=64)]
 
@@ -67,7 +72,8 @@ def digest(campaign: Campaign, job: Job) -> str:
     """Of everything that a job's rows depend on: its parameters and the campaign's device
     settings.
     """
-    settings = campaign.model_dump(exclude={"jobs", "title"}) | {"job": job.identity()}
+    apart = {"jobs", "title", "budget_s", "weights_limit_bytes"}
+    settings = campaign.model_dump(exclude=apart) | {"job": job.identity()}
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -22,7 +22,7 @@ from hardware_profiles.errors import InputError
 from hardware_profiles.whole_file import whole_file
 from real_runs.campaigns.decode_table import write_decode
 from real_runs.campaigns.file import Campaign, digest
-from real_runs.campaigns.jobs import DecodeJob, Job, ModelJob, RecordJob, ServeJob
+from real_runs.campaigns.jobs import DecodeJob, Job, MaskedJob, ModelJob, RecordJob, ServeJob
 from real_runs.campaigns.recording_job import run_recording
 from real_runs.campaigns.results import WORK, read_results
 from real_runs.campaigns.serve_job import run_serve, write_served
@@ -48,6 +48,7 @@ def perform(
     should_stop: Callable[[], bool] = lambda: False,
     command: str = "",
     begun: bool = False,
+    fits: Path | None = None,
 ) -> None:
     """Run a job and leave its results in its `work_folder`.
 
@@ -59,14 +60,23 @@ def perform(
         should_stop: asked between pieces of work.
         command: for the provenance.
         begun: whether rows of this very job lie there, to which those that are left are added.
+        fits: folder of fitted drafters that recordings share; None: each has its own.
 
     Raises:
         InputError: parameters that do not fit the model or the machine.
     """
     folder = work_folder(out, campaign, job)
     folder.mkdir(parents=True, exist_ok=True)
-    if isinstance(job, ModelJob):
-        _perform_model_job(job, campaign, folder, deadline, should_stop, command)
+    if isinstance(job, ModelJob) and _lacks_model(job, folder):
+        return
+    if isinstance(job, RecordJob | MaskedJob):
+        recorded = run_recording(
+            job, campaign, folder=folder, deadline=deadline, should_stop=should_stop, fits=fits
+        )
+        _leave(folder, "finished" if recorded.finished else "cut", recorded.left)
+        return
+    if isinstance(job, DecodeJob):
+        _perform_decode_job(job, campaign, folder, deadline, should_stop, command)
         return
     if isinstance(job, ServeJob):
         _perform_serve_job(job, campaign, folder, deadline, should_stop)
@@ -101,51 +111,41 @@ def _state_of_rows(skipped: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
     return ("cut", f"{short[0]['cases']} shapes left") if short else ("finished", "")
 
 
-def _perform_model_job(
-    job: ModelJob,
+def _lacks_model(job: ModelJob, folder: Path) -> bool:
+    """Whether the job's model is absent, which skips it."""
+    try:
+        find_model(job.model_file)
+    except InputError as error:
+        _leave(folder, "skipped", error.message)
+        return True
+    return False
+
+
+def _perform_decode_job(
+    job: DecodeJob,
     campaign: Campaign,
     folder: Path,
     deadline: float,
     should_stop: Callable[[], bool],
     command: str,
 ) -> None:
-    try:
-        find_model(job.model_file)
-    except InputError as error:
-        _leave(folder, "skipped", error.message)
-        return
-    if isinstance(job, RecordJob):
-        recorded = run_recording(
-            job, campaign, folder=folder, deadline=deadline, should_stop=should_stop
-        )
-        left = (
-            f"{recorded.total - recorded.done} of {recorded.total} requests left"
-            if recorded.total
-            else "in its fit"
-        )
-        _leave(
-            folder, "finished" if recorded.finished else "cut", "" if recorded.finished else left
-        )
-    elif isinstance(job, DecodeJob):
-        # loads torch
-        from real_runs.campaigns.decode_runs import run_decode
+    # loads torch
+    from real_runs.campaigns.decode_runs import run_decode
 
-        report = run_decode(
-            job,
-            campaign,
-            folder=folder,
-            deadline=deadline,
-            should_stop=should_stop,
-            command=command,
-        )
-        write_decode(report.table, folder / ROWS)
-        _leave(
-            folder,
-            "cut" if report.missing else "finished",
-            f"{report.missing} runs left" if report.missing else "",
-        )
-    else:
-        raise TypeError(f"no job of a model: {type(job).__name__}")
+    report = run_decode(
+        job,
+        campaign,
+        folder=folder,
+        deadline=deadline,
+        should_stop=should_stop,
+        command=command,
+    )
+    write_decode(report.table, folder / ROWS)
+    _leave(
+        folder,
+        "cut" if report.missing else "finished",
+        f"{report.missing} runs left" if report.missing else "",
+    )
 
 
 def _perform_serve_job(
@@ -194,6 +194,7 @@ def main() -> int:
         should_stop=lambda: bool(stopped),
         command=order["command"],
         begun=order["begun"],
+        fits=Path(order["fits"]) if order["fits"] else None,
     )
     return 0
 

@@ -1,7 +1,7 @@
 """Which jobs may a campaign list, and what does each one take?
 
 One closed model per kind. Timed shapes (`attention`, `prefill`, `gemm`, `moe`, `copy`, `launch`,
-`steps`) become rows of a kernel trace, `record` becomes trace files, `decode` runs of whole
+`steps`) become rows of a kernel trace, `record` and `masked` become trace files, `decode` runs of whole
 requests, `serve` runs of a serving engine. Leaves out running them.
 """
 
@@ -11,11 +11,12 @@ from dataclasses import fields
 from pathlib import Path, PurePath
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from hardware_profiles.errors import InputError
 from real_runs.campaigns.shapes import CampaignConfiguration, Closed, Name
-from real_runs.recording.options import RecordOptions
+from real_runs.recording.options import RecordOptions, StepTiming
+from traces.kinds.refine_policy import CACHES, Cache
 
 Count = Annotated[int, Field(ge=1, le=1 << 40)]
 Counts = Annotated[list[Count], Field(min_length=1, max_length=64)]
@@ -38,6 +39,8 @@ _STATED_ELSEWHERE = {
     "dtype",
     "device",
     "resume",
+    "timing",
+    "fits",
 }
 
 
@@ -234,8 +237,39 @@ class ModelJob(Job):
         )
 
 
+class TimedShapes(Closed):
+    """Loops whose steps are timed on the recorded texts; fields as in
+    `real_runs.recording.options.StepTiming`.
+    """
+
+    chains: list[Count] = Field(default=[2, 3, 5, 7], max_length=64)
+    tree_nodes: list[Count] = Field(default=[7, 9], max_length=64)
+    batches: Counts = Field(default=[1, 4])
+    rounds: int = Field(default=3, ge=1, le=100)
+    prompts_per_kind: int | None = Field(default=None, ge=1, le=100_000)
+
+    @model_validator(mode="after")
+    def _in_range(self) -> TimedShapes:
+        try:
+            self.timing()
+        except InputError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    def timing(self) -> StepTiming:
+        """The same as a recording takes it."""
+        return StepTiming(**_tuples(self.model_dump()))
+
+
 class RecordJob(ModelJob):
-    """A recording of drafters that watch a model write, as `rooftree record` makes it."""
+    """A recording of drafters that watch a model write, as `rooftree record` makes it.
+
+    Attributes:
+        drafters: of the registry.
+        temperatures: sampling modes; 0 is greedy.
+        level: 2: ranks; 3: probabilities of both models too.
+        timed: loops that decode the recorded texts again, their steps timed; None: none do.
+    """
 
     kind: Literal["record"]
     drafters: Names
@@ -243,6 +277,28 @@ class RecordJob(ModelJob):
         default=[0.0], min_length=1, max_length=8
     )
     level: int | None = Field(default=None, ge=2, le=3)
+    timed: TimedShapes | None = None
+
+
+class MaskedJob(Job):
+    """A recording of how sure a small masked model is, as `rooftree record --masked` makes it.
+
+    Attributes:
+        requests: how many prompts.
+        caches: ways of caching, a trace each.
+        training_steps: of the model, where it is not there yet.
+        seed: of its training.
+        dtype: of its weights.
+    """
+
+    resumable: ClassVar[bool] = True
+
+    kind: Literal["masked"]
+    requests: int = Field(default=64, ge=1, le=4096)
+    caches: list[Cache] = Field(default=list(CACHES), min_length=1, max_length=3)
+    training_steps: int = Field(default=4500, ge=1, le=1_000_000)
+    seed: int = Field(default=0, ge=0, le=1 << 62)
+    dtype: Literal["fp32"] = "fp32"
 
 
 class DecodeJob(ModelJob):
@@ -328,6 +384,7 @@ AnyJob = Annotated[
     | LaunchJob
     | StepsJob
     | RecordJob
+    | MaskedJob
     | DecodeJob
     | ServeJob,
     Field(discriminator="kind"),

@@ -1,8 +1,8 @@
 """How is a recording made within a campaign's deadline?
 
-Runs `record` in a folder of its own until the deadline; what is finished stays in its part file,
-and a later call goes on from there. Leaves out how a recording is made (`record`) and where its
-files end up (`results`).
+Runs `record`, or a recording of a masked model, in a folder of its own until the deadline; what is
+finished stays in its part file, and a later call goes on from there. Leaves out how a recording is
+made (`record`) and where its files end up (`results`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hardware_profiles.whole_file import make_folder
 from real_runs.campaigns.file import Campaign
-from real_runs.campaigns.jobs import RecordJob
-from real_runs.recording.options import Progress
-from real_runs.recording.record import record
+from real_runs.campaigns.jobs import MaskedJob, RecordJob
+from real_runs.recording.options import OnProgress, Progress
+from real_runs.recording.record import record, require_libraries
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,14 +25,12 @@ class RecordingState:
     """How far a recording is.
 
     Attributes:
-        done: requests recorded in this and earlier calls.
-        total: of how many; 0 before the drafters are fitted.
         finished: the trace files are there.
+        left: what is left, in words; "" where finished.
     """
 
-    done: int
-    total: int
     finished: bool
+    left: str = ""
 
 
 class _CutError(Exception):
@@ -39,12 +38,13 @@ class _CutError(Exception):
 
 
 def run_recording(
-    job: RecordJob,
+    job: RecordJob | MaskedJob,
     campaign: Campaign,
     *,
     folder: Path,
     deadline: float,
     should_stop: Callable[[], bool] = lambda: False,
+    fits: Path | None = None,
 ) -> RecordingState:
     """Record until done or until the deadline; trace files lie in `folder` once it is done.
 
@@ -54,40 +54,78 @@ def run_recording(
         folder: keeps everything.
         deadline: `time.monotonic()` at which to end; the request at hand is finished first.
         should_stop: asked between requests.
+        fits: folder of what was fitted; None: that of the job.
 
     Raises:
         InputError: no model there, options that do not fit it, or a recording begun with another
             setup.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    for place in (folder, *([fits] if fits else [])):
+        make_folder(place)
     at = Progress(stage="fit", done=0, total=0, detail="")
 
     def advance(progress: Progress) -> None:
         nonlocal at
         at = progress
-        last = progress.stage == "record" and progress.done == progress.total
+        last = progress.stage == _last_stage(job) and progress.done == progress.total
         if not last and (should_stop() or time.monotonic() > deadline):
             raise _CutError
 
     if _whole(folder):
-        return RecordingState(done=1, total=1, finished=True)
+        return RecordingState(finished=True)
     try:
-        more: dict[str, Any] = {} if job.level is None else {"level": job.level}
-        options = job.record_options(
-            folder,
-            device=campaign.device,
-            threads=campaign.threads or 1,
-            drafters=tuple(job.drafters),
-            temperatures=tuple(job.temperatures),
-            **more,
-        )
-        record(options, progress=advance)
+        if isinstance(job, MaskedJob):
+            _record_masked(job, campaign, folder, fits, advance)
+        else:
+            _record(job, campaign, folder, fits, advance)
     except _CutError:
-        done = at.done if at.stage == "record" else 0
-        return RecordingState(
-            done=done, total=at.total if at.stage == "record" else 0, finished=False
-        )
-    return RecordingState(done=at.done, total=at.total, finished=True)
+        unit = {"record": "requests", "recording": "requests", "time": "timed runs"}.get(at.stage)
+        left = f"{at.total - at.done} of {at.total} {unit} left" if unit else "in its fit"
+        return RecordingState(finished=False, left=left)
+    return RecordingState(finished=True)
+
+
+def _last_stage(job: RecordJob | MaskedJob) -> str:
+    if isinstance(job, MaskedJob):
+        return "recording"
+    return "record" if job.timed is None else "time"
+
+
+def _record(
+    job: RecordJob, campaign: Campaign, folder: Path, fits: Path | None, advance: OnProgress
+) -> None:
+    more: dict[str, Any] = {} if job.level is None else {"level": job.level}
+    options = job.record_options(
+        folder,
+        device=campaign.device,
+        threads=campaign.threads or 1,
+        drafters=tuple(job.drafters),
+        temperatures=tuple(job.temperatures),
+        timing=None if job.timed is None else job.timed.timing(),
+        fits=fits,
+        **more,
+    )
+    record(options, progress=advance)
+
+
+def _record_masked(
+    job: MaskedJob, campaign: Campaign, folder: Path, fits: Path | None, advance: OnProgress
+) -> None:
+    require_libraries()
+    # they load torch
+    from real_runs.masked.training import MaskedRecipe
+    from real_runs.recording.masked import MaskedRecording, record_masked
+
+    recording = MaskedRecording(
+        out=folder,
+        recipe=MaskedRecipe(steps=job.training_steps, seed=job.seed),
+        prompts=job.requests,
+        caches=tuple(job.caches),
+        resume=True,
+        device=campaign.device,
+        fits=fits,
+    )
+    record_masked(recording, progress=advance)
 
 
 def trace_files(folder: Path) -> dict[str, bytes]:

@@ -21,6 +21,7 @@ from real_runs.decoding.generate import limits_of_batch
 from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.speculative import DraftedTokens, Judge, SpeculativeRun, matching
 from real_runs.decoding.stopping import StopRule
+from real_runs.decoding.times import StepClock, StepTimes
 from real_runs.decoding.tree import TreeLayout, ancestors
 from real_runs.decoding.tree_speculative import best_first_rows, level_ordered
 from real_runs.models.bridge import Bridge
@@ -152,6 +153,7 @@ def speculate_batch(
     *,
     tree: Tree,
     max_new_tokens: int | Sequence[int],
+    timed: bool = False,
 ) -> list[SpeculativeRun]:
     """Decode several requests together by drafting and verifying one tree each in every step.
 
@@ -162,6 +164,7 @@ def speculate_batch(
         samplers: one per request.
         tree: the tree, `chain_tree(K)` for chains.
         max_new_tokens: length limit of all requests or of each, >= 1.
+        timed: measure the phases of every step; a request's are those of all that take part.
 
     Returns:
         One run per request, in their order.
@@ -185,8 +188,10 @@ def speculate_batch(
     cache = _prefilled(model, rows, most=max(limits) + tree.draft_tokens)
     layout, visible = TreeLayout(tree.parents, 0), torch.from_numpy(ancestors(tree.parents))
     runs: dict[int, SpeculativeRun] = {}
-    while _leave(rows, cache, runs):
+    clock = StepClock(timed=timed, device=model.device)
+    while _leave(rows, cache, runs, clock.steps):
         drafts = propose([row.request for row in rows], [row.prefix for row in rows], cache, tree)
+        clock.end("draft")
         nodes = 1 + max(map(len, drafts))
         result = model.forward(
             [
@@ -197,6 +202,7 @@ def speculate_batch(
             positions=torch.tensor(cache.lengths)[:, None] + torch.tensor(layout.depths[:nodes]),
             mask=batch_mask(visible[:nodes, :nodes], cache.lengths),
         )
+        clock.end("verify")
         assert result.logits is not None
         accepted = []
         for row, draft, logits in zip(rows, drafts, result.logits, strict=True):
@@ -207,6 +213,7 @@ def speculate_batch(
             row.drafted.append(len(draft))
             row.emitted.append(row.take(tokens))
         cache.compact(accepted)
+        clock.end_step()
     return [runs[request] for request in range(len(prompts))]
 
 
@@ -223,7 +230,12 @@ def _prefilled(model: Llama, rows: Sequence[_Row], *, most: int) -> KVCache:
     return cache
 
 
-def _leave(rows: list[_Row], cache: KVCache, runs: dict[int, SpeculativeRun]) -> bool:
+def _leave(
+    rows: list[_Row],
+    cache: KVCache,
+    runs: dict[int, SpeculativeRun],
+    times: Sequence[StepTimes],
+) -> bool:
     """Let requests that have ended leave the batch; whether any stay."""
     for place in reversed(
         range(len(rows))
@@ -235,6 +247,7 @@ def _leave(rows: list[_Row], cache: KVCache, runs: dict[int, SpeculativeRun]) ->
                 ended=row.ended,
                 drafted=tuple(row.drafted),
                 emitted=tuple(row.emitted),
+                times=tuple(times),
             )
             cache.release(place)
             rows[place] = rows[-1]

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from numpy.typing import NDArray
 
+from real_runs.decoding.batch_speculative import BatchProposer, per_request
 from real_runs.decoding.drafting import NodeReader, Proposer, TreeProposer
 from real_runs.decoding.generate import Generation
 from real_runs.decoding.sampling import Sampler
@@ -21,12 +22,15 @@ from real_runs.drafters.early_exit import RANK_WIDTH, chain_lengths
 from real_runs.drafters.options import DrafterOptions
 from real_runs.drafters.prompt_lookup import LookupLengths
 from real_runs.drafters.target import Target
+from real_runs.models.cache import KVCache
 from traces.kinds.expansions import Expansions
+from traces.kinds.tree import Tree
 
 Arrays = Mapping[str, NDArray[Any] | Expansions]
 Observation = Callable[[Sequence[int], Generation], Arrays]
 Count = Callable[[Sequence[int], Generation], Mapping[str, int]]
 Decoding = Callable[[Sequence[int], Sampler, int], SpeculativeRun]
+Batch = Callable[[Sequence[Sequence[int]]], BatchProposer]
 Records = Literal["lengths", "ranks", "probabilities"]
 
 
@@ -50,6 +54,7 @@ class RecordedDrafter:
             -> a run of its own, which then stands in place of the generation.
         policy_draft_tokens: draft tokens of its steps, where nothing else can be replayed; None:
             any can be.
+        policy_tree: the tree of its steps, where a loop drafts no other; None: it drafts any.
     """
 
     title: str
@@ -63,6 +68,7 @@ class RecordedDrafter:
     capture_layer: int | None = None
     decode: Decoding | None = None
     policy_draft_tokens: int | None = None
+    policy_tree: Tree | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,11 +81,14 @@ class LoopDrafter:
             answers; None where it drafts chains alone.
         reader: makes what reads single nodes of a tree, for drafts that are drawn and trees that
             change from step to step; None where the drafter runs no network.
+        batch: makes a proposer for requests that run together, of their prompts; None where
+            requests run one at a time.
     """
 
     chain: Callable[[], Proposer] | None = None
     tree: Callable[[], TreeProposer] | None = None
     reader: Callable[[], NodeReader] | None = None
+    batch: Batch | None = None
 
 
 def no_check(options: DrafterOptions, layers: int) -> None:
@@ -112,6 +121,28 @@ class Drafter:
     validated: bool = False
     serves_batches: bool = True
     any_shape: bool = True
+
+
+class TextIndex(Protocol):
+    """A proposer of chains that needs nothing but the text."""
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Append known tokens."""
+
+    def __call__(self, prefix: Sequence[int], cache: KVCache, most: int) -> list[int]:
+        """Propose up to `most` tokens after `prefix`."""
+
+
+def batch_of_indexes(make: Callable[[], TextIndex]) -> Batch:
+    """Requests that run together, each with an index of its own, which has read the prompt."""
+
+    def batch(prompts: Sequence[Sequence[int]]) -> BatchProposer:
+        indexes = [make() for _ in prompts]
+        for index, prompt in zip(indexes, prompts, strict=True):
+            index.extend(prompt)
+        return per_request(indexes)
+
+    return batch
 
 
 def observed_lengths(

@@ -70,4 +70,5 @@ def trained_drafter(
         records="probabilities",
         observe=observe,
         propose=None if reader is None else propose,
+        serves_batches=False,
     )

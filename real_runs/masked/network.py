@@ -56,11 +56,19 @@ class KeyValueCache:
         shape: of the model.
         batch: sequences.
         tokens: positions.
+        device: where they live.
     """
 
-    def __init__(self, shape: MaskedShape, *, batch: int, tokens: int) -> None:
+    def __init__(
+        self,
+        shape: MaskedShape,
+        *,
+        batch: int,
+        tokens: int,
+        device: torch.device | str = "cpu",
+    ) -> None:
         size = (shape.layers, batch, shape.heads, tokens, shape.width // shape.heads)
-        self.keys, self.values = torch.zeros(size), torch.zeros(size)
+        self.keys, self.values = (torch.zeros(size, device=device) for _ in range(2))
         self._rows: slice | torch.Tensor = slice(None)
 
     def of(self, rows: Sequence[int]) -> KeyValueCache:
@@ -139,6 +147,11 @@ class MaskedModel(nn.Module):
             for place, layer in enumerate(self.layers):
                 assert isinstance(layer, _Layer)
                 layer.qkv.bias.copy_(_near_bias(shape, place, angle))
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights live."""
+        return self.embedding.weight.device
 
     def forward(
         self, tokens: torch.Tensor, *, start: int = 0, cache: KeyValueCache | None = None

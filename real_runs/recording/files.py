@@ -15,6 +15,7 @@ import numpy as np
 
 from real_runs.prompt_set import PromptSet
 from real_runs.recording.arrays import concatenated
+from real_runs.recording.timed import TIMED, timed_steps
 from traces.kinds.acceptance import AcceptanceTrace, Provenance
 from traces.kinds.provenance import POLICY_KEY
 from traces.replay.walk import replay_chain
@@ -99,8 +100,11 @@ def write_recordings(
     """
     for left in out.glob(f".{setup['name']}--*.parquet.*.part"):
         left.unlink()  # a run that was killed while it wrote this very file
+    timed = [entry for entry in entries if TIMED in entry]
     places = {
-        (entry["temperature"], entry["request"]): place for place, entry in enumerate(entries)
+        (entry["temperature"], entry["request"]): place
+        for place, entry in enumerate(entries)
+        if TIMED not in entry
     }
     files = []
     for temperature in setup["temperatures"]:
@@ -110,6 +114,7 @@ def write_recordings(
                 for prompt in prompts.prompts
             ]
             trace, kinds = _trace(setup, prompts, drafter, temperature, watched)
+            trace = _with_steps(trace, timed, prompts, drafter, temperature)
             path = out / f"{setup['name']}--{drafter.name}--{mode_name(temperature)}.parquet"
             write_acceptance(trace, path)
             files.append(
@@ -190,6 +195,21 @@ def _trace(
         | ({} if policy is None else {POLICY_KEY: policy}),
     )
     return replace(bare, provenance=provenance), kinds
+
+
+def _with_steps(
+    trace: AcceptanceTrace,
+    timed: Sequence[Mapping[str, Any]],
+    prompts: PromptSet,
+    drafter: RecordedDrafter,
+    temperature: float,
+) -> AcceptanceTrace:
+    """The trace with the steps of the loops that were timed on its texts."""
+    steps, counts = timed_steps(timed, drafter, temperature, prompts, trace.prompt_tokens.tolist())
+    if steps is None:
+        return trace
+    about = {**trace.provenance.extra, "timing": {"drafter": drafter.name, **counts}}
+    return replace(trace, steps=steps, provenance=replace(trace.provenance, extra=about))
 
 
 def results_by_kind(

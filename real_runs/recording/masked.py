@@ -19,7 +19,7 @@ import torch
 from hardware_profiles.errors import InputError
 from real_runs.decoding.masked.loop import MaskedLoop
 from real_runs.masked.training import MaskedRecipe, masked_model
-from real_runs.models.processor import cpu_title
+from real_runs.models.device import checked_device, device_title
 from real_runs.recording.arrays import decoded, encoded
 from real_runs.recording.log import RecordingLog
 from real_runs.recording.options import OnProgress, Progress
@@ -66,6 +66,8 @@ class MaskedRecording:
         policies: by cache; None: `anchor_policies`.
         name: first part of the files' names.
         resume: go on with an unfinished recording of the same kind.
+        device: torch device of the model; it is trained on the CPU.
+        fits: folder of the trained model; None: `out`.
 
     Raises:
         InputError: too many prompts, a block that does not divide the canvas, or policies of one
@@ -80,6 +82,8 @@ class MaskedRecording:
     policies: Mapping[Cache, Sequence[RefinePolicy]] | None = None
     name: str = "masked-names"
     resume: bool = False
+    device: str = "cpu"
+    fits: Path | None = None
 
     def __post_init__(self) -> None:
         most = self.recipe.corpus.held_back
@@ -127,7 +131,8 @@ def record_masked(
         if progress:
             progress(Progress(stage="training", done=done, total=total, detail=f"loss {loss:.2f}"))
 
-    model = masked_model(options.out, options.recipe, trained)
+    device = checked_device(options.device)
+    model = masked_model(options.fits or options.out, options.recipe, trained)
     corpus = options.recipe.corpus
     prompts = corpus.prompts(options.prompts, first=options.first)
     setup = {
@@ -135,7 +140,7 @@ def record_masked(
         "model_sha256": module_sha256(model),
         "dataset_sha256": corpus.sha256,
         "torch": torch.__version__,
-        "device": cpu_title(),
+        "device": device_title(device),
         "prompts": list(prompts),
         "caches": list(options.caches),
         "policies": [policy.as_json() for cache in options.caches for policy in options.of(cache)],
@@ -150,6 +155,7 @@ def record_masked(
             for name in prompts
         ]
         finished = {(entry["policy"], entry["request"]) for entry in log.finished}
+        model = model.to(device)
         for done, (policy, name) in enumerate(jobs, start=1):
             if (policy.name, name) not in finished:
                 window = prompts[name][: options.recipe.prompt_tokens].tolist()

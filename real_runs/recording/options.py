@@ -13,6 +13,45 @@ from real_runs.drafters.options import DrafterOptions, require
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class StepTiming:
+    """Which loops decode the recorded texts again while their steps are timed, beside plain
+    decoding.
+
+    Attributes:
+        chains: draft lengths K.
+        tree_nodes: nodes of static trees, root included, of drafters that name candidates.
+        batches: requests that run together; several only with drafters that allow it.
+        rounds: times that everything is run; of a step the median counts.
+        prompts_per_kind: only the first so many prompts of every kind; None: all.
+
+    Raises:
+        InputError: a value out of range.
+    """
+
+    chains: tuple[int, ...] = (2, 3, 5, 7)
+    tree_nodes: tuple[int, ...] = (7, 9)
+    batches: tuple[int, ...] = (1, 4)
+    rounds: int = 3
+    prompts_per_kind: int | None = None
+
+    def __post_init__(self) -> None:
+        require(
+            self,
+            {
+                "chains": _distinct(self.chains, least=1, most=64),
+                "tree_nodes": _distinct(self.tree_nodes, least=2, most=256),
+                "batches": bool(self.batches) and _distinct(self.batches, least=1, most=256),
+                "rounds": 1 <= self.rounds <= 100,
+                "prompts_per_kind": self.prompts_per_kind is None or self.prompts_per_kind >= 1,
+            },
+        )
+
+
+def _distinct(values: tuple[int, ...], *, least: int, most: int) -> bool:
+    return len(set(values)) == len(values) and all(least <= value <= most for value in values)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RecordOptions(DrafterOptions):
     """What to record, and with which drafters.
 
@@ -29,6 +68,8 @@ class RecordOptions(DrafterOptions):
         threads: CPU threads; None: two, or one where there is but one.
         device: torch device.
         resume: go on with an unfinished recording of the same options.
+        timing: loops that are timed on the recorded texts; None: none are.
+        fits: folder of what drafters were fitted to be, used and added to; None: `out`.
     """
 
     out: Path
@@ -42,6 +83,8 @@ class RecordOptions(DrafterOptions):
     threads: int | None = None
     device: str = "cpu"
     resume: bool = False
+    timing: StepTiming | None = None
+    fits: Path | None = None
 
     def __post_init__(self) -> None:
         DrafterOptions.__post_init__(self)
@@ -64,7 +107,7 @@ class Progress:
     """How far a recording is.
 
     Attributes:
-        stage: "fit" or "record".
+        stage: "fit", "record" or "time".
         done: finished pieces of work of the stage.
         total: all of them.
         detail: names the piece that was finished last.

@@ -11,8 +11,10 @@ import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 
@@ -37,6 +39,7 @@ from real_runs.recording.log import RecordingLog
 from real_runs.recording.options import OnProgress, Progress, RecordOptions
 from real_runs.recording.probabilities import target_arrays
 from real_runs.recording.setup import recording_setup, thread_count
+from real_runs.recording.timed import TIMED, time_loops
 from traces.kinds.acceptance import Provenance
 
 
@@ -85,7 +88,7 @@ def record_traces(options: RecordOptions, progress: OnProgress) -> RecordReport:
             sha256=weights.sha256,
             options=options,
             prompts=prompts,
-            folder=options.out,
+            folder=options.fits or options.out,
             name=source.name,
             report=lambda stage, done, total, detail: progress(
                 Progress(stage=stage, done=done, total=total, detail=detail)
@@ -93,6 +96,8 @@ def record_traces(options: RecordOptions, progress: OnProgress) -> RecordReport:
         )
         drafters = [recorded_drafter(name, target) for name in options.drafters]
         _record_missing(Recorder(options=options, target=target), drafters, log)
+        if options.timing is not None:
+            time_loops(target, options, drafters, log, partial(_sampler, options))
         report = write_recordings(options.out, setup, prompts, drafters, log.finished)
         log.remove()
     return report
@@ -106,7 +111,9 @@ def _record_missing(
     jobs = [
         (temperature, prompt) for temperature in recorder.options.temperatures for prompt in prompts
     ]
-    finished = {(entry["temperature"], entry["request"]) for entry in log.finished}
+    finished = {
+        (entry["temperature"], entry["request"]) for entry in log.finished if TIMED not in entry
+    }
     if recorder.options.requests_at_once > 1 and any(
         item.capture_layer is not None for item in drafters
     ):
@@ -180,6 +187,7 @@ def _recorded(
         "request": prompt.id,
         "prompt_tokens": len(ids),
         **_text_columns(generation.tokens, generation.ended),
+        **_output_ids(options, generation.tokens),
         **seconds,
         **generation.seconds,
         "drafters": {
@@ -221,6 +229,7 @@ def _watched(
         return {
             "arrays": {key: encoded(value) for key, value in _walked_lengths(run).items()},
             "columns": columns,
+            **_output_ids(options, run.tokens),
         }
     arrays = dict(drafter.observe(ids, generation))
     counts = dict(drafter.count(ids, generation)) if drafter.count else {}
@@ -228,6 +237,13 @@ def _watched(
     if "draft_ids" in arrays:
         arrays |= target_arrays(generation, arrays["draft_ids"], sampler.temperature)
     return {"arrays": {key: encoded(value) for key, value in arrays.items()}, "columns": columns}
+
+
+def _output_ids(options: RecordOptions, tokens: Sequence[int]) -> dict[str, Any]:
+    """A text itself, where loops that are timed have to keep to it."""
+    if options.timing is None:
+        return {}
+    return {"output_ids": encoded(np.array(tokens, dtype=np.int32))}
 
 
 def _walked_lengths(run: SpeculativeRun) -> dict[str, NDArray[Any]]:

@@ -7,7 +7,7 @@ The values that a part file must agree with before it is gone on with. Leaves ou
 from __future__ import annotations
 
 import os
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 import torch
@@ -39,24 +39,29 @@ def recording_setup(
     """
     for name in options.drafters:
         load_drafter(name).check(options, layers)
+    timing = {} if options.timing is None else {"timing": asdict(options.timing)}
     drafting = {field.name: getattr(options, field.name) for field in fields(DrafterOptions)}
-    return drafting | {
-        "recorder": RECORDER_VERSION,
-        "name": source.name,
-        "model": source.title,
-        "model_file": source.path.name,
-        "dataset": prompts.title,
-        "dataset_sha256": prompts.sha256,
-        "drafters": list(options.drafters),
-        "temperatures": list(options.temperatures),
-        "max_new_tokens": options.max_new_tokens,
-        "requests_at_once": options.requests_at_once,
-        "exit_layer": exit_after(options, layers),
-        "skipped_layers": list(skipped_span(options, layers)),
-        "draft_model": _draft_model(options),
-        "threads": thread_count(options),
-        "torch": torch.__version__,
-    }
+    return (
+        timing
+        | drafting
+        | {
+            "recorder": RECORDER_VERSION,
+            "name": source.name,
+            "model": source.title,
+            "model_file": source.path.name,
+            "dataset": prompts.title,
+            "dataset_sha256": prompts.sha256,
+            "drafters": list(options.drafters),
+            "temperatures": list(options.temperatures),
+            "max_new_tokens": options.max_new_tokens,
+            "requests_at_once": options.requests_at_once,
+            "exit_layer": exit_after(options, layers),
+            "skipped_layers": list(skipped_span(options, layers)),
+            "draft_model": _draft_model(options),
+            "threads": thread_count(options),
+            "torch": torch.__version__,
+        }
+    )
 
 
 def _draft_model(options: RecordOptions) -> dict[str, str] | None:

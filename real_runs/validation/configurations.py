@@ -190,6 +190,13 @@ def fitted(
     return configurations
 
 
+def is_fitted_on(configuration: Configuration) -> bool:
+    """Whether its size is one that loop costs are fitted on."""
+    if configuration.tree is not None:
+        return configuration.tree.nodes in FITTED_TREE_NODES
+    return configuration.draft_tokens in FITTED_CHAINS
+
+
 def spread(pool: Sequence[Some], count: int, *, excluded: Sequence[Some], seed: int) -> list[Some]:
     """So many of a pool that fill the plane of drafter and size, none of those named.
 

@@ -9,7 +9,7 @@ from costmodel.passes.precision import Precision
 from hardware_profiles.loader import load_device
 from real_runs.campaigns.results import offer_measured_passes
 
-_FORMS = {"float32": "fp32", "bfloat16": "bf16"}
+DTYPES = {"float32": "fp32", "bfloat16": "bf16"}
 
 
 def loop_deployment(
@@ -28,7 +28,7 @@ def loop_deployment(
         InputError: no such model or device, or no measured passes for "measured": said now, not
             after the runs.
     """
-    form = _FORMS[dtype]
+    form = DTYPES[dtype]
     deployment = Deployment(
         architecture=load_model(model),
         device=load_device(profile),

@@ -103,6 +103,21 @@ class Prediction:
     tpot_s: float | None = None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PredictedSteps:
+    """Seconds of every step of a walk, by phase, float64 [steps].
+
+    Attributes:
+        draft_s: of its draft passes.
+        verify_s: of its verify pass.
+        rest_s: of all else.
+    """
+
+    draft_s: Array
+    verify_s: Array
+    rest_s: Array
+
+
 def loop_of(configuration: Configuration, batch: int) -> str:
     """Which loop runs: those of one request and of several differ, and so do plain, chain and tree
     loops.
@@ -120,7 +135,36 @@ def predicted_run(
     steps: Walk,
     batch: int,
 ) -> PredictedRun:
-    """Time the steps of a walk.
+    """Time the steps of a walk, all together.
+
+    Args:
+        deployment: target, device and fidelity.
+        layers: of drafters that run a part of the target.
+        costs: of the loop.
+        configuration: what runs.
+        steps: its walk.
+        batch: requests that began together.
+    """
+    seconds = predicted_steps(deployment, layers, costs, configuration, steps, batch)
+    return PredictedRun(
+        tokens=steps.tokens,
+        steps=steps.steps,
+        request_steps=steps.request_steps,
+        draft_s=float(seconds.draft_s.sum()),
+        verify_s=float(seconds.verify_s.sum()),
+        rest_s=float(seconds.rest_s.sum()),
+    )
+
+
+def predicted_steps(
+    deployment: Deployment,
+    layers: DraftLayers,
+    costs: LoopCosts,
+    configuration: Configuration,
+    steps: Walk,
+    batch: int,
+) -> PredictedSteps:
+    """Time every step of a walk.
 
     Args:
         deployment: target, device and fidelity.
@@ -138,23 +182,14 @@ def predicted_run(
     )
     step_s, row_s = costs.rest.get(loop, (0.0, 0.0))
     rest = step_s + row_s * steps.requests * n
-    drafted = 0.0
+    drafted = np.zeros(steps.steps)
     if configuration.drafter:
         ratio, request_s, token_s = costs.draft.get(
             f"{configuration.drafter} {loop}", (1.0, 0.0, 0.0)
         )
         network = draft_network_s(deployment, layers, configuration, steps)
-        drafted = float(
-            (ratio * network + request_s * steps.requests + token_s * steps.drafted).sum()
-        )
-    return PredictedRun(
-        tokens=steps.tokens,
-        steps=steps.steps,
-        request_steps=steps.request_steps,
-        draft_s=drafted,
-        verify_s=float(verify.sum()),
-        rest_s=float(rest.sum()),
-    )
+        drafted = ratio * network + request_s * steps.requests + token_s * steps.drafted
+    return PredictedSteps(draft_s=drafted, verify_s=verify, rest_s=rest)
 
 
 def verify_s(deployment: Deployment, steps: Walk, *, tree: bool = False) -> Array:
@@ -182,7 +217,7 @@ def draft_network_s(
     deployment: Deployment, layers: DraftLayers, configuration: Configuration, steps: Walk
 ) -> Array:
     """Seconds of a drafter's own passes in every step, float64 [steps]; zero for drafters on the
-    host.
+    host, and for networks that are no part of the target, whose costs are fitted.
 
     Args:
         deployment: target, device and fidelity.

@@ -19,6 +19,8 @@ from traces.kinds.acceptance import AcceptanceTrace
 from traces.replay.walk import step_starts
 
 Counts = NDArray[np.int64]
+Path = tuple[Counts, Counts, Counts, Counts]
+"""Of one request, by step: output position, draft tokens, tokens emitted, cached tokens."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -74,12 +76,22 @@ def walk(
     """
     if trace is None:
         raise InputError("no such drafter was recorded", key="drafter", value=configuration.drafter)
-    paths = [request_path(trace, configuration, place) for place in requests]
+    return walk_of([request_path(trace, configuration, place) for place in requests])
+
+
+def walk_of(paths: Sequence[Path], *, first: int = 0, last: int | None = None) -> Walk:
+    """The steps of requests that run together from their first steps on.
+
+    Args:
+        paths: of every request.
+        first: step to begin with.
+        last: step before which to end; None: with the longest request.
+    """
     most = max((len(starts) for starts, *_ in paths), default=0)
     columns: dict[str, list[int]] = {
         name: [] for name in ("b", "n", "context", "drafted", "drafting", "unread")
     }
-    for step in range(most):
+    for step in range(first, most if last is None else min(most, last)):
         here = [path for path in paths if step < len(path[0])]
         drafts = [int(drafted[step]) for _, drafted, _, _ in here]
         columns["b"].append(len(here))
@@ -98,13 +110,11 @@ def walk(
         drafted=arrays["drafted"],
         drafting=arrays["drafting"],
         unread=arrays["unread"],
-        tokens=sum(int(emitted.sum()) for _, _, emitted, _ in paths),
+        tokens=sum(int(emitted[first:last].sum()) for _, _, emitted, _ in paths),
     )
 
 
-def request_path(
-    trace: AcceptanceTrace, configuration: Configuration, request: int
-) -> tuple[Counts, Counts, Counts, Counts]:
+def request_path(trace: AcceptanceTrace, configuration: Configuration, request: int) -> Path:
     """Of one request, by step: output position, draft tokens, tokens emitted, cached tokens.
 
     Args:

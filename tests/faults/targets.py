@@ -58,7 +58,8 @@ from traces.importers.formats import (
 )
 from traces.kinds.acceptance import AcceptanceTrace, RequestTrace
 from traces.kinds.summary import Summary
-from traces.kinds.tree import read_tree
+from traces.kinds.timed_steps import TimedSteps
+from traces.kinds.tree import chain_tree, read_tree
 from traces.library import read_trace, trace_file
 from traces.storage.acceptance_file import (
     acceptance_table,
@@ -345,7 +346,11 @@ def _traces():
     sure = {"draft_ids": [[1, 2]] * 5, "draft_probs": [[0.5, 0.2]] * 5, "target_probs": [[0.5, 0.2]] * 5,
             "emitted_target_prob": [0.5] * 5, "residual_mass": [0.3] * 5}  # fmt: skip
     plain = {"offsets": [0, 3, 5], "emitted": [2, 1, 1, 2, 1]}
+    timed = TimedSteps(offsets=[0, 2, 3], shapes=(chain_tree(1),), shape=[0] * 3, batch=[1] * 3,
+                       group=[0, 0, 1], position=[0, 2, 0], context=[1, 3, 1], drafted=[1] * 3,
+                       emitted=[2, 1, 2], draft_s=[0.1] * 3, verify_s=[0.2] * 3, rest_s=[0.0] * 3)  # fmt: skip
     made = [
+        AcceptanceTrace(**plain, prompt_tokens=[2, 2], steps=timed),
         AcceptanceTrace(summary=summary),
         AcceptanceTrace(**lengths),
         AcceptanceTrace(**lengths, drafted=[3, 0, 0, 3, 2]),

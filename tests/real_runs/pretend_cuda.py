@@ -169,6 +169,8 @@ def handled(func, args, kwargs):
         return worn(found) if isinstance(first, OnGpu) else found
     if name in ("to", "cpu", "cuda") and first is not None:
         return moved(name, func, args, kwargs, first)
+    if name == "_has_compatible_shallow_copy_type":
+        return False  # a module that moves gets new parameters
     gpu = any(isinstance(each, OnGpu) for each in tensors((args, kwargs)))
     if name in FACTORIES and kwargs.get("device") is not None:
         return made(name, func, args, kwargs, gpu)

@@ -22,6 +22,7 @@ from traces.kinds.expansions import Expansions
 from traces.kinds.naming import naming
 from traces.kinds.provenance import Provenance
 from traces.kinds.summary import Summary
+from traces.kinds.timed_steps import TimedSteps
 
 __all__ = [
     "LEVEL_NAMES",
@@ -84,6 +85,7 @@ class AcceptanceTrace:
             together.
         expansions: one draft tree per position, for policies that choose a part of it; at any level
             but 0.
+        steps: how long steps of loops took that decoded the same texts; None: none was timed.
         summary: counts without positions.
         extra_columns: further per-request columns, passed through (wall times, digests).
         file: where it was read from, for messages.
@@ -110,6 +112,7 @@ class AcceptanceTrace:
     emitted_target_prob: NDArray[np.float16] | None = None
     residual_mass: NDArray[np.float16] | None = None
     expansions: Expansions | None = None
+    steps: TimedSteps | None = None
     summary: Summary | None = None
     extra_columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     file: str | None = None
@@ -135,6 +138,8 @@ class AcceptanceTrace:
         self._check_ranks()
         self._check_probabilities()
         self._check_expansions()
+        if self.steps is not None:
+            self.steps.check_texts(self.prompt_tokens, self.output_tokens, self.first_step_position)
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
@@ -296,6 +301,8 @@ class AcceptanceTrace:
         }
         if self.expansions is not None:
             picked["expansions"] = self.expansions.select(rows)
+        if self.steps is not None:
+            picked["steps"] = self.steps.select(chosen)
         return replace(
             self,
             request_ids=tuple(self.request_ids[i] for i in chosen),

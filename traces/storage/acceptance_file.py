@@ -35,6 +35,7 @@ from traces.storage.parquet_files import (
     texts,
     write_parquet,
 )
+from traces.storage.step_columns import STEP_COLUMNS, read_steps, step_columns
 
 _FLAT = ("emitted", "drafted", "emitted_target_prob", "residual_mass")
 _WIDE = ("draft_ids", "draft_probs", "target_probs")
@@ -46,6 +47,7 @@ _ACCEPTANCE_COLUMNS = (
     *_FLAT,
     *_WIDE,
     *EXPANSION_COLUMNS,
+    *STEP_COLUMNS,
 )
 _EXTRA_KINDS = (
     pa.types.is_integer,
@@ -90,6 +92,8 @@ def acceptance_table(trace: AcceptanceTrace) -> pa.Table:
             columns[name] = list_column(values.reshape(-1), lengths * width)
     if trace.expansions is not None:
         columns |= expansion_columns(trace.expansions, trace.offsets)
+    if trace.steps is not None:
+        columns |= step_columns(trace.steps)
     for name, column in trace.extra_columns.items():
         if name in _ACCEPTANCE_COLUMNS:
             raise InputError("an extra column must not bear a column's own name", key=name)
@@ -133,6 +137,7 @@ def read_acceptance(path: str | Path) -> AcceptanceTrace:
         depth_invariant=invariant,
         summary=summary_of(header, file),
         expansions=read_expansions(table, header, request_lengths, file),
+        steps=read_steps(table, header, file),
         extra_columns=_extra_columns(table, file),
         file=file,
         **per_position,

@@ -16,6 +16,7 @@ from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import SCHEMA_VERSION, AcceptanceTrace, Provenance, RequestTrace
 from traces.kinds.naming import naming
 from traces.kinds.summary import Summary, Window
+from traces.kinds.timed_steps import TimedSteps
 
 METADATA_KEY = b"rooftree"
 KINDS = ("acceptance", "requests", "kernels", "confidence")
@@ -46,9 +47,16 @@ def encode_header(trace: AcceptanceTrace | RequestTrace) -> bytes:
             header["expansions"] = {
                 key: getattr(trace.expansions, key) for key in ("nodes", "depth", "width")
             }
+        if trace.steps is not None:
+            header["steps"] = steps_header(trace.steps)
     else:
         header["kind"] = "requests"
     return header_bytes(header, trace.provenance)
+
+
+def steps_header(steps: TimedSteps) -> dict[str, Any]:
+    """What the header says of timed steps, as JSON values."""
+    return {"shapes": [tree.to_json() for tree in steps.shapes]}
 
 
 def header_bytes(header: Mapping[str, Any], provenance: Provenance) -> bytes:

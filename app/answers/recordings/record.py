@@ -14,7 +14,7 @@ from app.questions.record import RecordQuestion
 from hardware_profiles.errors import InputError
 from real_runs.drafters.registry import drafter_names
 from real_runs.recording.files import RecordedFile
-from real_runs.recording.options import RecordOptions
+from real_runs.recording.options import RecordOptions, StepTiming
 from real_runs.recording.record import record
 from traces.kinds.provenance import POLICY_KEY
 from traces.library import read_trace
@@ -128,6 +128,7 @@ def _options(question: RecordQuestion) -> RecordOptions:
         threads=question.threads,
         resume=question.resume,
         seed=question.seed,
+        timing=StepTiming() if question.timed else None,
     )
 
 

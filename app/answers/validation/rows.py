@@ -106,6 +106,34 @@ class LeftOut(Row):
     what: Annotated[str, Column("With the reason.")]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepErrorsRow(Row):
+    """Single steps that a recording timed, predicted beside measured."""
+
+    kind: Annotated[str, Column("Of the prompts, with the sampling mode.")]
+    context: Annotated[int, Column("Cached tokens, as the nearest power of two.")]
+    batch: Annotated[int, Column("Requests that began together.")]
+    configuration: Annotated[str, Column("What ran.")]
+    steps: Annotated[int, Column("Passes that were compared.")]
+    measured_s: Annotated[float, Column("Median seconds of a step.", unit="s", decimals=5)]
+    predicted_s: Annotated[
+        float, Column("Median of what was predicted of the same steps.", unit="s", decimals=5)
+    ]
+    step_error_ratio: Annotated[
+        float, Column("Median error of a step's seconds.", "off", unit="ratio", decimals=1)
+    ]
+    draft_error_ratio: Annotated[
+        float | None, Column("Of its drafting.", "drafting off", unit="ratio", decimals=1)
+    ]
+    verify_error_ratio: Annotated[
+        float, Column("Of its verify pass.", "verifying off", unit="ratio", decimals=1)
+    ]
+    agreeing_ratio: Annotated[
+        float,
+        Column("Steps that emit what the recording says.", "agreeing", unit="ratio", decimals=0),
+    ]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ValidationReport(Answer):
     """The report of runs beside what was predicted of them.
@@ -121,6 +149,7 @@ class ValidationReport(Answer):
         left_out: configurations that were not scored, with the reason.
         choices: of refined blocks, by floor of agreement.
         replays: of refined blocks, what recordings alone say.
+        steps: of a timed recording, errors of single steps.
         doctor: probes of a card.
         jobs: outcomes by campaign.
         profile_file: name of the profile that was fitted to the card.
@@ -140,6 +169,7 @@ class ValidationReport(Answer):
     left_out: Sequence[str]
     choices: Sequence["FloorChoice"] | None = None
     replays: Sequence["ReplayedSetting"] | None = None
+    steps: Sequence[StepErrorsRow] | None = None
     doctor: Sequence["ProbeResult"] | None = None
     jobs: Mapping[str, Sequence["JobOutcome"]] | None = None
     profile_file: str | None = None
@@ -159,6 +189,21 @@ class ValidationReport(Answer):
                 title=f"by {title}",
                 rows=_group_rows(groups),
                 columns=["group", "configurations", "median", "p90", "bias", "covered"],
+            )
+        if self.steps:
+            yield Table(
+                title="step by step",
+                rows=self.steps,
+                columns=[
+                    "configuration",
+                    "batch",
+                    "context",
+                    "steps",
+                    "step_error_ratio",
+                    "draft_error_ratio",
+                    "verify_error_ratio",
+                    "agreeing_ratio",
+                ],
             )
         if self.regrets:
             yield Table(

@@ -14,6 +14,7 @@ from app.answers.validation.llama_cpp import validate_llama_cpp
 from app.answers.validation.masked import validate_masked_blocks
 from app.answers.validation.own_loop import planned_runs, score_passes, validate_here
 from app.answers.validation.restarted import validate_running
+from app.answers.validation.timed import validate_trace
 from app.answers.validation.transformers import validate_exported
 from app.questions.places import require_folder
 from app.questions.validate import ValidateQuestion
@@ -54,6 +55,8 @@ def _beside(question: ValidateQuestion, against: Against) -> Answer:
     """Runs beside predictions: of passes that lie there, of an engine, or of our own loop."""
     if question.replayed is not None:
         return score_passes(question, against)
+    if question.trace is not None:
+        return validate_trace(question, against)
     if question.server is not None:
         return validate_running(question, against)
     if question.engine == "llama.cpp":
@@ -69,7 +72,8 @@ def _beside(question: ValidateQuestion, against: Against) -> Answer:
 def _against(question: ValidateQuestion, chosen: DecodingConfiguration | None) -> Against:
     """The profile that predicts, which may then find measured passes that are not shipped."""
     fidelity = _fidelity(
-        question.fidelity or ("measured" if question.server is None else "calibrated")
+        question.fidelity
+        or ("calibrated" if question.server or _reads_trace(question) else "measured")
     )
     if question.results is not None:
         add_results(question.results)
@@ -93,6 +97,11 @@ def _chosen(question: ValidateQuestion) -> DecodingConfiguration | None:
         )
     device = question.profile or chosen.deployment.device
     return replace(chosen, deployment=replace(chosen.deployment, device=device, model=model))
+
+
+def _reads_trace(question: ValidateQuestion) -> bool:
+    """Whether the steps of a recording are what is validated."""
+    return question.trace is not None and question.replayed is None
 
 
 def _fidelity(name: str) -> Fidelity:

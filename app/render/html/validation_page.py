@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.answers.validation.rows import Errors, ValidationReport
+from app.answers.validation.rows import Errors, StepErrorsRow, ValidationReport
 from app.render.charts.charts import (
     HEIGHT_PIXELS,
     NEUTRAL,
@@ -32,6 +32,19 @@ if TYPE_CHECKING:
 Card = tuple[str, str, Figure]
 MOST_POINTS = 5000
 _SUMMARY_COLUMNS = ("configurations", "median", "p90", "bias", "covered")
+_STEP_COLUMNS = (
+    "configuration",
+    "prompts",
+    "batch",
+    "context",
+    "steps",
+    "ms measured",
+    "ms predicted",
+    "off",
+    "drafting off",
+    "verifying off",
+    "agreeing",
+)
 _PHASES = (
     ("draft_s", "draft", PALETTE[4]),
     ("verify_s", "verify", PALETTE[0]),
@@ -252,6 +265,9 @@ def _tables(report: ValidationReport) -> str:
     parts = []
     for title, groups in report.by.items():
         parts.append(_table(f"By {title}", [title, *_SUMMARY_COLUMNS], _summary_rows(groups)))
+    if report.steps:
+        title = "Step by step: medians of single steps"
+        parts.append(_table(title, _STEP_COLUMNS, _step_rows(report.steps)))
     lost = [
         [
             f"{r.kind}, {r.context or 'as they are'}, batch {r.batch}",
@@ -270,6 +286,25 @@ def _tables(report: ValidationReport) -> str:
         rows = [[probe.probe, probe.state, probe.detail, probe.advice] for probe in report.doctor]
         parts.append(_table("The card", ["probe", "state", "detail", "what to do"], rows))
     return "".join(parts)
+
+
+def _step_rows(steps: Sequence[StepErrorsRow]) -> list[list[str]]:
+    return [
+        [
+            row.configuration,
+            row.kind,
+            str(row.batch),
+            str(row.context),
+            str(row.steps),
+            digits(row.measured_s / MILLI),
+            digits(row.predicted_s / MILLI),
+            f"{row.step_error_ratio:.1%}",
+            "" if row.draft_error_ratio is None else f"{row.draft_error_ratio:.1%}",
+            f"{row.verify_error_ratio:.1%}",
+            f"{row.agreeing_ratio:.0%}",
+        ]
+        for row in steps
+    ]
 
 
 def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

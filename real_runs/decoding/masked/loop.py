@@ -82,7 +82,7 @@ class MaskedLoop:
             canvas_tokens,
             mask_id,
         )
-        self._cache = KeyValueCache(model.shape, batch=1, tokens=total)
+        self._cache = KeyValueCache(model.shape, batch=1, tokens=total, device=model.device)
 
     def run(self, policy: RefinePolicy, request: str, *, end_id: int | None = None) -> MaskedRun:
         """Decode the canvas.
@@ -164,9 +164,8 @@ class MaskedLoop:
         else:
             rows, first = canvas, before + start
         with torch.inference_mode():
-            logits = self._model(torch.tensor([rows]), start=first, cache=self._cache)[
-                0, -(end - start) :
-            ]
+            ids = torch.tensor([rows], device=self._model.device)
+            logits = self._model(ids, start=first, cache=self._cache)[0, -(end - start) :]
             return confidences_of(logits, self._mask)
 
     def _counts(self, forward: str, start: int, end: int) -> tuple[int, int]:
@@ -214,10 +213,10 @@ def confidences_of(logits: torch.Tensor, mask_id: int) -> dict[str, NDArray[Any]
         "entropy": -(probs * logs.clamp(min=-1e4)).sum(dim=-1),
     }
     halves = {
-        name: value.clamp(0.0, _LARGEST_HALF).numpy().astype(np.float16)
+        name: value.clamp(0.0, _LARGEST_HALF).cpu().numpy().astype(np.float16)
         for name, value in values.items()
     }
-    return {"top_ids": best.indices[:, 0].numpy().astype(np.int32), **halves}
+    return {"top_ids": best.indices[:, 0].cpu().numpy().astype(np.int32), **halves}
 
 
 def span_of(policy: RefinePolicy, needed: Pass, canvas: int, length: int) -> tuple[str, int, int]:

@@ -72,4 +72,5 @@ DRAFTER = Drafter(
     observe=_observe,
     propose=_propose,
     check=check_span,
+    serves_batches=False,
 )

@@ -84,5 +84,9 @@ def _propose(target: Target) -> LoopDrafter:
 
 
 DRAFTER = Drafter(
-    method="speculative-decoding", records="probabilities", observe=_observe, propose=_propose
+    method="speculative-decoding",
+    records="probabilities",
+    observe=_observe,
+    propose=_propose,
+    serves_batches=False,
 )

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from hardware_profiles.errors import InputError
+from real_runs.decoding.batch_speculative import BatchEarlyExit
 from real_runs.decoding.generate import Generation
 from real_runs.decoding.tree_speculative import EarlyExitReader, by_levels
 from real_runs.drafters.bridge_fit import FitRecipe, fit_bridge
@@ -95,6 +96,7 @@ def _propose(target: Target) -> LoopDrafter:
         chain=lambda: EarlyExit(model, bridge),
         tree=lambda: by_levels(EarlyExitReader(model, bridge)),
         reader=lambda: EarlyExitReader(model, bridge),
+        batch=lambda prompts: BatchEarlyExit(model, bridge),
     )
 
 

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from real_runs.drafters.drafter import Drafter, LoopDrafter, RecordedDrafter, observed_lengths
+from real_runs.drafters.drafter import (
+    Drafter,
+    LoopDrafter,
+    RecordedDrafter,
+    batch_of_indexes,
+    observed_lengths,
+)
 from real_runs.drafters.prompt_lookup import PromptLookup, lookup_lengths
+from real_runs.drafters.target import Target
 
 
 def prompt_lookup_drafter(sizes: Sequence[int], most: int) -> RecordedDrafter:
@@ -23,12 +30,17 @@ def prompt_lookup_drafter(sizes: Sequence[int], most: int) -> RecordedDrafter:
     )
 
 
+def _propose(target: Target) -> LoopDrafter:
+    index = partial(PromptLookup, target.options.ngram_sizes)
+    return LoopDrafter(chain=index, batch=batch_of_indexes(index))
+
+
 DRAFTER = Drafter(
     method="n-gram",
     records="lengths",
     observe=lambda target: prompt_lookup_drafter(
         target.options.ngram_sizes, target.options.most_draft_tokens
     ),
-    propose=lambda target: LoopDrafter(chain=partial(PromptLookup, target.options.ngram_sizes)),
+    propose=_propose,
     validated=True,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from real_runs.decoding.batch_speculative import per_request
 from real_runs.drafters.drafter import Drafter, LoopDrafter, RecordedDrafter
 from real_runs.drafters.retrieval import TREE_DEPTH, RetrievedChain, TextStore, retrieved_arrays
 from real_runs.drafters.target import Target
@@ -40,7 +41,10 @@ def _observe(target: Target) -> RecordedDrafter:
 
 def _propose(target: Target) -> LoopDrafter:
     store = TextStore(target.heads.texts()[0])
-    return LoopDrafter(chain=lambda: RetrievedChain(store))
+    return LoopDrafter(
+        chain=lambda: RetrievedChain(store),
+        batch=lambda prompts: per_request([RetrievedChain(store) for _ in prompts]),
+    )
 
 
 DRAFTER = Drafter(method="rest", records="lengths", observe=_observe, propose=_propose)

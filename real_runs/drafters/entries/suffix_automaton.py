@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from real_runs.drafters.drafter import Drafter, LoopDrafter, RecordedDrafter, observed_lengths
+from real_runs.drafters.drafter import (
+    Drafter,
+    LoopDrafter,
+    RecordedDrafter,
+    batch_of_indexes,
+    observed_lengths,
+)
 from real_runs.drafters.suffix_automaton import SuffixAutomaton, suffix_lengths
+from real_runs.drafters.target import Target
 
 
 def suffix_automaton_drafter(least_match: int, most: int) -> RecordedDrafter:
@@ -25,14 +32,17 @@ def suffix_automaton_drafter(least_match: int, most: int) -> RecordedDrafter:
     )
 
 
+def _propose(target: Target) -> LoopDrafter:
+    index = partial(SuffixAutomaton, least_match=target.options.least_match)
+    return LoopDrafter(chain=index, batch=batch_of_indexes(index))
+
+
 DRAFTER = Drafter(
     method="n-gram",
     records="lengths",
     observe=lambda target: suffix_automaton_drafter(
         target.options.least_match, target.options.most_draft_tokens
     ),
-    propose=lambda target: LoopDrafter(
-        chain=partial(SuffixAutomaton, least_match=target.options.least_match)
-    ),
+    propose=_propose,
     validated=True,
 )

@@ -43,6 +43,7 @@ def token_recycling_drafter(model: Llama, nodes: int) -> RecordedDrafter:
         observe=lambda _, __: {},
         decode=decode,
         policy_draft_tokens=tree.draft_tokens,
+        policy_tree=tree,
     )
 
 

@@ -13,13 +13,12 @@ from typing import Any
 
 from hardware_profiles.errors import InputError
 from real_runs.decoding.batch_generate import generate_batch
-from real_runs.decoding.batch_speculative import BatchEarlyExit, per_request, speculate_batch
+from real_runs.decoding.batch_speculative import speculate_batch
 from real_runs.decoding.generate import generate
 from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.speculative import SpeculativeRun, speculate
 from real_runs.decoding.tree_speculative import speculate_tree
 from real_runs.drafters.drafter import LoopDrafter
-from real_runs.drafters.early_exit import EarlyExit
 from real_runs.drafters.prompt_lookup import PromptLookup
 from real_runs.drafters.registry import loop_drafter
 from real_runs.drafters.suffix_automaton import SuffixAutomaton
@@ -150,16 +149,17 @@ class LoopDecoder:
         name = configuration.drafter
         source = self._drafters.get(name) or loop_drafter(name, self.target)
         self._drafters[name] = source
-        if configuration.tree is not None and len(ids) == 1:
+        if len(ids) > 1:
+            if source.batch is None:
+                raise InputError("decodes one request at a time", key="drafter", value=name)
+            return source.batch(ids)
+        if configuration.tree is not None:
             if source.tree is None:
                 raise InputError("drafts chains alone", key="drafter", value=name)
             return source.tree()
         if source.chain is None:
             raise InputError("drafts trees alone", key="drafter", value=name)
-        proposers = [source.chain() for _ in ids]
-        if isinstance(proposers[0], EarlyExit) and len(ids) > 1:
-            return BatchEarlyExit(self.target.model, proposers[0]._bridge)
-        for proposer, prompt in zip(proposers, ids, strict=True):
-            if isinstance(proposer, PromptLookup | SuffixAutomaton):
-                proposer.extend(prompt)
-        return proposers[0] if len(ids) == 1 else per_request(proposers)
+        proposer = source.chain()
+        if isinstance(proposer, PromptLookup | SuffixAutomaton):
+            proposer.extend(ids[0])
+        return proposer

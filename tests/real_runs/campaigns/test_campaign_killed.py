@@ -48,6 +48,7 @@ MEASURED_ROW = (
     "outliers",
     "cpu_ratio",
 )
+TIMES = ("wall_s", "cpu_s", "step_draft_s", "step_verify_s", "step_rest_s")
 UNTIMED = {
     "wall_s": 1.0,
     "cpu_s": 1.0,
@@ -82,6 +83,7 @@ def campaign_file(tiny_folder, tmp_path_factory):
             "kind": "record",
             "drafters": ["prompt-lookup", "early-exit"],
             "priority": 2,
+            "timed": {"chains": [2], "tree_nodes": [3], "batches": [1, 2], "rounds": 2},
         }
         | model,
         {
@@ -114,7 +116,7 @@ def everything_but_times(out):
     for name, data in read_recordings(out).items():
         table = pq.read_table(io.BytesIO(data))
         header = json.loads(table.schema.metadata[b"rooftree"])
-        timed = [column for column in table.column_names if column.endswith(("wall_s", "cpu_s"))]
+        timed = [column for column in table.column_names if column.endswith(TIMES)]
         assert timed
         traces[name] = (table.drop_columns(timed).to_pydict(), header)
     jobs = {

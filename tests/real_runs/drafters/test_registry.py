@@ -71,6 +71,13 @@ def test_an_entry_names_a_method_of_the_catalogue(name):
     assert entry.propose is not None or not entry.validated
 
 
+@pytest.mark.parametrize("name", registry.drafter_names())
+def test_an_entry_says_whether_its_loop_serves_requests_that_run_together(name, target):
+    entry = registry.load_drafter(name)
+    if entry.propose is not None:
+        assert entry.serves_batches == (registry.loop_drafter(name, target).batch is not None)
+
+
 def test_names_are_known_without_torch():
     words = (
         "import sys; from real_runs.drafters.registry import drafter_names;"

@@ -58,3 +58,6 @@ def test_a_gpu_whose_numbers_would_not_be_true_ends_after_its_table(rooftree, mo
     answer = json.loads(rooftree("doctor", "--gpu", "--device", "cpu", "--json").out)
     assert [row["state"] for row in answer["findings"]] == ["ok", "wrong"]
     assert answer["inputs"]["device"] == "cpu"
+    assert answer["records"][0]["job"] == "heads-timed" and answer["records"][0]["fits"] == "yes"
+    assert answer["sentences"][0].startswith("about 25 of 25 minutes, results of ")
+    assert "rooftree campaign gpu-record would record" in told.out

@@ -1,0 +1,1 @@
+"""Loops whose steps a recording timed, beside their predictions."""
