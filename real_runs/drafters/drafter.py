@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from numpy.typing import NDArray
 
+from hardware_profiles.errors import InputError
 from real_runs.decoding.drafting import NodeReader, Proposer, TreeProposer
 from real_runs.decoding.generate import Generation
 from real_runs.decoding.sampling import Sampler
@@ -28,6 +29,7 @@ Observation = Callable[[Sequence[int], Generation], Arrays]
 Count = Callable[[Sequence[int], Generation], Mapping[str, int]]
 Decoding = Callable[[Sequence[int], Sampler, int], SpeculativeRun]
 Records = Literal["lengths", "ranks", "probabilities"]
+Form = Literal["chain", "tree", "reader"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,6 +82,31 @@ class LoopDrafter:
     chain: Callable[[], Proposer] | None = None
     tree: Callable[[], TreeProposer] | None = None
     reader: Callable[[], NodeReader] | None = None
+
+
+_LACKS = {
+    "chain": "drafts trees alone",
+    "tree": "drafts chains alone",
+    "reader": "runs no network, so that its drafts have no probabilities",
+}
+
+
+def form_of(drafter: LoopDrafter, form: Form, *, key: str, name: str) -> Callable[[], Any]:
+    """What makes a request's proposer or reader of a form.
+
+    Args:
+        drafter: as loops need it.
+        form: which attribute of it is wanted.
+        key: of the refusal.
+        name: of the drafter, for the refusal.
+
+    Raises:
+        InputError: the drafter has none of that form.
+    """
+    made: Callable[[], Any] | None = getattr(drafter, form)
+    if made is None:
+        raise InputError(_LACKS[form], key=key, value=name)
+    return made
 
 
 def no_check(options: DrafterOptions, layers: int) -> None:

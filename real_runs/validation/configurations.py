@@ -19,9 +19,9 @@ from costmodel.configuration import DecodingConfiguration
 from hardware_profiles.errors import InputError
 from real_runs.drafters.registry import load_drafter, validated_names
 from real_runs.drafters.token_recycling import default_tree
+from real_runs.trials.trials import PLAIN
 from traces.kinds.tree import Tree, chain_tree
 
-PLAIN = "plain"
 FITTED_CHAINS = (3, 7)  # lengths that loop costs are fitted on and that are never scored
 FITTED_TREE_NODES = (7, 13)
 CHAINS = (1, 2, 4, 5, 6, 8)

@@ -25,9 +25,7 @@ def token_recycling_drafter(model: Llama, nodes: int) -> RecordedDrafter:
         table = TokenRecycling(
             model.config.vocabulary, candidates=min(CANDIDATES, model.config.vocabulary)
         )
-        return speculate_tree(
-            model, prompt, table, sampler, tree=tree, max_new_tokens=most, learn=table.learn
-        )
+        return speculate_tree(model, prompt, table, sampler, tree=tree, max_new_tokens=most)
 
     return RecordedDrafter(
         title=f"token recycling, tree of {tree.draft_tokens} draft tokens",
