@@ -149,3 +149,13 @@ def _measured(running: Running[Tried], at: Place[Tried]) -> dict[str, Any]:
 def run_key(entry: Mapping[str, Any]) -> tuple[str, str, tuple[str, ...], int]:
     """Where an entry of the log belongs: cell, configuration, prompts and round."""
     return entry["cell"], entry["configuration"], tuple(entry["prompts"]), entry["round"]
+
+
+def failures(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Runs that failed and that were not made up for since, in words."""
+    finished = {run_key(entry) for entry in entries if FAILED not in entry}
+    return [
+        f"{entry['cell']}: {entry['configuration']}: round {entry['round']}: {entry[FAILED]}"
+        for entry in entries
+        if FAILED in entry and run_key(entry) not in finished
+    ]

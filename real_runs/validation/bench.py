@@ -16,10 +16,10 @@ from typing import Any
 
 from hardware_profiles.errors import InputError
 from real_runs.recording.log import RecordingLog
-from real_runs.trials.make import Tell, make_runs
+from real_runs.trials.make import Tell, failures, make_runs
 from real_runs.validation.configurations import Some
 from real_runs.validation.rounds import probe_correlation, undisturbed
-from real_runs.validation.runs import Run, failures, runs_of
+from real_runs.validation.runs import Run, runs_of
 from real_runs.validation.score import (
     Point,
     Validation,

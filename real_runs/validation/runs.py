@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from real_runs.decoding.timed_pass import TimedPass
-from real_runs.trials.make import FAILED, TOOK_S, run_key
+from real_runs.trials.make import FAILED, TOOK_S
 
 AGAIN = "again"  # key of repeats that are work of their own: each drew an acceptance
 
@@ -110,14 +110,4 @@ def runs_of(entries: Sequence[Mapping[str, Any]]) -> list[Run]:
         for entry in entries
         if FAILED not in entry
         for repeat in ({}, *entry.get(AGAIN, ()))
-    ]
-
-
-def failures(entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Runs that failed and that were not made up for since, in words."""
-    finished = {run_key(entry) for entry in entries if FAILED not in entry}
-    return [
-        f"{entry['cell']}: {entry['configuration']}: round {entry['round']}: {entry[FAILED]}"
-        for entry in entries
-        if FAILED in entry and run_key(entry) not in finished
     ]

@@ -122,6 +122,13 @@ def test_every_length_and_number_of_requests_is_run_and_nothing_twice(words, tmp
     )  # nothing is left to start a server for
 
 
+def test_a_server_that_does_not_come_up_leaves_its_runs_to_a_later_call(words, tmp_path):
+    refusing = "import sys; sys.exit(sys.argv.pop(2) == '2' or exec(open(sys.argv[1]).read()))"
+    one = job([words[0], "-c", refusing, words[1], "{draft_tokens}"])
+    runs, missing = made(one, tmp_path)
+    assert {run["draft_tokens"] for run in runs} == {1} and (len(runs), missing) == (4, 4)
+
+
 def test_a_program_that_does_not_come_up_is_said_with_its_log(tmp_path):
     with pytest.raises(InputError, match="ended before it answered"):
         made(job([sys.executable, "-c", "raise SystemExit(3)"]), tmp_path)

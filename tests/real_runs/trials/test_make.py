@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 from hypothesis import given
 from hypothesis import strategies as st
 
-from real_runs.trials.make import FAILED, TOOK_S, run_key
+from real_runs.trials.make import FAILED, TOOK_S, failures, run_key
 from tests.real_runs.trials.pretended_decoding import Pretended, made
 
 
@@ -72,3 +72,10 @@ def test_a_run_that_fails_is_noted_and_made_by_a_later_call(tmp_path):
     later = Pretended()
     assert made(later, tmp_path, rounds=1, resume=True)[0] == 0
     assert later.ran == [(failed[0]["configuration"], ("b",))]
+
+
+def test_failures_are_told_until_they_are_made_up_for(tmp_path):
+    _, entries = made(Pretended(refuses=[("b",)]), tmp_path, rounds=1)
+    (told,) = failures(entries)
+    assert "it stopped" in told and entries[0]["cell"] in told
+    assert not failures(made(Pretended(), tmp_path, rounds=1, resume=True)[1])
