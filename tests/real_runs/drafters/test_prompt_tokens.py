@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hardware_profiles.errors import InputError
 from real_runs.decoding.generate import generate
 from real_runs.decoding.sampling import Sampler
-from real_runs.drafters.entries.ppd import observed_prompt_tokens
+from real_runs.drafters.entries.ppd import PROMPT_TOKENS
 from real_runs.drafters.heads.decoder_layer import frozen_layers
 from real_runs.drafters.heads.prompt_tokens import PromptedLlama, PromptTokens, speculate_prompted
 from real_runs.drafters.heads.prompt_tokens_fit import PromptTraining, _behind, fit_prompt_tokens
@@ -42,7 +42,7 @@ def run_and_told(model, prompts, prompt, tree, *, temperature=0.0, length=40):
     plain = generate(model, prompt, sampler, max_new_tokens=length)
     assert (run.tokens, run.ended) == (plain.tokens, plain.ended)
     assert set(run.drafted) <= {tree.draft_tokens}
-    arrays = observed_prompt_tokens(model, prompts, parameters={}).observe(prompt, plain)
+    arrays = PROMPT_TOKENS.observed(model, prompts, parameters={}).observe(prompt, plain)
     assert arrays["rank"].shape == (len(plain.tokens), prompts.count)
     return run, replayed_steps(arrays, tree)
 
