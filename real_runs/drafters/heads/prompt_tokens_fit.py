@@ -94,7 +94,7 @@ def fit_prompt_tokens(
             )
             cache = model.new_cache(len(row))
             model.forward(row, cache, logits="none")
-            states = _behind(layers, prompts, cache, drawn)
+            states = states_behind(layers, prompts, cache, drawn)
             for depth in range(prompt_tokens):
                 wanted = drawn + 1 + depth
                 logits = head_logits(model, states[:, depth], words)
@@ -107,11 +107,19 @@ def fit_prompt_tokens(
     return prompts
 
 
-def _behind(
+def states_behind(
     layers: list[DecoderLayer], prompts: PromptTokens, cache: KVCache, places: torch.Tensor
 ) -> torch.Tensor:
-    """States [P, prompt tokens, width] of prompt tokens that follow P places of the text in the
-    cache.
+    """States of prompt tokens that follow places of a text, as the target would have them.
+
+    Args:
+        layers: of the target, frozen.
+        prompts: the prompt tokens.
+        cache: of the text, all of which the target has read.
+        places: int64 [P], ascending.
+
+    Returns:
+        After the last layer, float32 [P, prompt tokens, width]; gradients reach the prompt tokens.
     """
     count, length = prompts.count, cache.capacity
     turned = rotation(layers[0].config, (places[:, None] + 1 + torch.arange(count)).flatten())

@@ -11,7 +11,11 @@ from real_runs.decoding.sampling import Sampler
 from real_runs.drafters.entries.ppd import PROMPT_TOKENS
 from real_runs.drafters.heads.decoder_layer import frozen_layers
 from real_runs.drafters.heads.prompt_tokens import PromptedLlama, PromptTokens, speculate_prompted
-from real_runs.drafters.heads.prompt_tokens_fit import PromptTraining, _behind, fit_prompt_tokens
+from real_runs.drafters.heads.prompt_tokens_fit import (
+    PromptTraining,
+    fit_prompt_tokens,
+    states_behind,
+)
 from tests.property_examples import examples
 from tests.real_runs.drafters.replayed import RUNS, replayed_steps
 from tests.real_runs.drafters.written import written_text
@@ -63,7 +67,7 @@ def test_states_behind_a_text_are_those_of_the_text_with_prompt_tokens(tiny_mode
     row = [3, 14, 15, 92, 65, 35]
     cache = tiny_model.new_cache(len(row))
     tiny_model.forward(row, cache, logits="none")
-    made = _behind(frozen_layers(tiny_model), trained, cache, torch.tensor([1, 4]))
+    made = states_behind(frozen_layers(tiny_model), trained, cache, torch.tensor([1, 4]))
     prompted = PromptedLlama(tiny_model, trained)
     for place, states in zip((1, 4), made, strict=True):
         whole = [*row[: place + 1], *prompted.prompt_ids]
