@@ -30,7 +30,7 @@ from real_runs.servers.exchange import Patience
 from real_runs.servers.identify import Server, identify
 from real_runs.servers.llama_cpp.launch import launched
 from real_runs.trials.make import FAILED, TOOK_S, failures, make_runs
-from real_runs.trials.trials import Place, Plan, PromptCell, Trials
+from real_runs.trials.trials import Plan, PromptCell, Trials, one_start_each
 
 RUNS = "served.part.jsonl"
 _WARM_TOKENS = 16
@@ -76,7 +76,7 @@ def run_serve(
         with _started(job, words, folder, threads) as url:
             yield AskedServer(identify(Address.parse(url)), job)
 
-    trials = Trials(plan=plan, launch=launch, order=_in_one_start_each)
+    trials = Trials(plan=plan, launch=launch, order=one_start_each)
     with RecordingLog(folder / RUNS, {"job": job.identity()}, resume=True) as log:
         missing = make_runs(
             trials, log, rounds=job.rounds, deadline=deadline, should_stop=should_stop
@@ -151,21 +151,6 @@ def _acceptances(job: ServeJob) -> list[StatedAcceptance]:
         StatedAcceptance(draft_tokens=k, rate=rate)
         for k in job.draft_tokens
         for rate in job.acceptance
-    ]
-
-
-def _in_one_start_each(
-    plan: Plan[StatedAcceptance], rounds: int
-) -> list[list[Place[StatedAcceptance]]]:
-    """All runs of a server in one start, round after round."""
-    return [
-        [
-            Place(cell=cell, configuration=stated, group=group, round=turn)
-            for turn in range(rounds)
-            for cell, _ in plan.cells
-            for group in cell.groups
-        ]
-        for stated in plan.cells[0][1]
     ]
 
 

@@ -114,6 +114,25 @@ def no_check(options: DrafterOptions, layers: int) -> None:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Validated:
+    """How `validate` runs a drafter beside predictions.
+
+    Attributes:
+        static_trees: run beside its chains.
+        fitted_lengths: number of chain lengths that its costs are fitted on.
+        longest_prompt: tokens of the prompts that it runs on; None: any.
+    """
+
+    static_trees: bool = False
+    fitted_lengths: int = 2
+    longest_prompt: int | None = None
+
+    def runs_on(self, prompt_tokens: int) -> bool:
+        """Whether it runs on prompts of so many tokens."""
+        return self.longest_prompt is None or prompt_tokens <= self.longest_prompt
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Drafter:
     """What stands behind a drafter's name.
 
@@ -125,7 +144,7 @@ class Drafter:
         observe: what it leaves in recordings of a target; fits or trains what it needs.
         propose: what decodes with it; None: no loop here does.
         check: refuses options that do not fit a target of so many layers.
-        validated: whether `validate` runs it beside predictions.
+        validated: how `validate` runs it beside predictions; None: it does not.
         serves_batches: requests that run together may use it.
         any_shape: steps of any chain or tree follow from its recordings; else only those of the
             tree that was recorded.
@@ -136,7 +155,7 @@ class Drafter:
     observe: Callable[[Target], RecordedDrafter]
     propose: Callable[[Target], LoopDrafter] | None = None
     check: Callable[[DrafterOptions, int], None] = no_check
-    validated: bool = False
+    validated: Validated | None = None
     serves_batches: bool = True
     any_shape: bool = True
 

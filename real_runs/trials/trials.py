@@ -74,20 +74,18 @@ class Plan(Generic[Tried]):
     @property
     def scored(self) -> list[tuple[PromptCell, Tried]]:
         """Every configuration that is scored, with its cell."""
-        return [
-            (cell, configuration)
-            for cell, configurations in self.cells
-            if cell.phase == "score"
-            for configuration in configurations
-        ]
+        return self._of("score")
 
     @property
     def fitted(self) -> list[tuple[PromptCell, Tried]]:
         """Every configuration that costs are fitted on, with its cell."""
+        return self._of("fit")
+
+    def _of(self, phase: Phase) -> list[tuple[PromptCell, Tried]]:
         return [
             (cell, configuration)
             for cell, configurations in self.cells
-            if cell.phase == "fit"
+            if cell.phase == phase
             for configuration in configurations
         ]
 
@@ -149,6 +147,21 @@ def in_turn(plan: Plan[Tried], rounds: int) -> list[list[Place[Tried]]]:
             for place, group in enumerate(cell.groups)
             for configuration in _rotated(configurations, turn + place)
         ]
+    ]
+
+
+def one_start_each(plan: Plan[Tried], rounds: int) -> list[list[Place[Tried]]]:
+    """A start for every configuration, the same ones in all cells: all cells in it, round after
+    round.
+    """
+    return [
+        [
+            Place(cell=cell, configuration=configuration, group=group, round=turn)
+            for turn in range(rounds)
+            for cell, _ in plan.cells
+            for group in cell.groups
+        ]
+        for configuration in plan.cells[0][1]
     ]
 
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from real_runs.drafters.drafter import Drafter, LoopDrafter, RecordedDrafter, observed_lengths
+from real_runs.drafters.drafter import (
+    Drafter,
+    LoopDrafter,
+    RecordedDrafter,
+    Validated,
+    observed_lengths,
+)
 from real_runs.drafters.prompt_lookup import PromptLookup, lookup_lengths
 
 
@@ -30,5 +36,5 @@ DRAFTER = Drafter(
         target.options.ngram_sizes, target.options.most_draft_tokens
     ),
     propose=lambda target: LoopDrafter(chain=partial(PromptLookup, target.options.ngram_sizes)),
-    validated=True,
+    validated=Validated(),
 )

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from real_runs.drafters.drafter import Drafter, LoopDrafter, RecordedDrafter, observed_lengths
+from real_runs.drafters.drafter import (
+    Drafter,
+    LoopDrafter,
+    RecordedDrafter,
+    Validated,
+    observed_lengths,
+)
 from real_runs.drafters.suffix_automaton import SuffixAutomaton, suffix_lengths
 
 
@@ -34,5 +40,5 @@ DRAFTER = Drafter(
     propose=lambda target: LoopDrafter(
         chain=partial(SuffixAutomaton, least_match=target.options.least_match)
     ),
-    validated=True,
+    validated=Validated(),
 )

@@ -23,6 +23,7 @@ from costmodel.architectures.architecture import Architecture
 from costmodel.configuration import DecodingConfiguration
 from costmodel.passes.deployment import Deployment, Fidelity
 from costmodel.passes.measured import passes_of
+from real_runs.drafters.drafter import Validated
 from real_runs.drafters.entries.early_exit import exit_after
 from real_runs.drafters.entries.layer_skip import skipped_span
 from real_runs.drafters.options import DrafterOptions
@@ -57,7 +58,6 @@ from real_runs.validation.score import Validation
 from real_runs.validation.subject import BenchOptions, Subject
 from real_runs.validation.walk import Walk, walk
 
-LAYER_SKIP_CONTEXT = 512  # it reads the prompt anew in every run
 RECORDER = "rooftree-validate 1"
 _Cells = list[tuple[PromptCell, list[Configuration]]]
 
@@ -270,7 +270,7 @@ def _plan(
         able = [
             name
             for name in options.drafters
-            if name != "layer-skip" or cell.context <= LAYER_SKIP_CONTEXT
+            if (load_drafter(name).validated or Validated()).runs_on(cell.context)
         ]
         if cell.phase == "fit":
             pool = fitted(able, batch=cell.batch, recorded_nodes=FITTED_RECYCLING_NODES)

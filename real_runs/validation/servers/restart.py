@@ -33,7 +33,7 @@ from real_runs.servers.asking import asked_together
 from real_runs.servers.exchange import Patience, UnreachableError
 from real_runs.servers.identify import Server, identify
 from real_runs.trials.make import Tell
-from real_runs.trials.trials import Place, Plan, PromptCell
+from real_runs.trials.trials import Plan, PromptCell, one_start_each
 from real_runs.validation.bench import run_bench
 from real_runs.validation.predict import PredictedRun, Prediction
 from real_runs.validation.runs import Run
@@ -142,21 +142,6 @@ class RestartedServer:
         )
 
 
-def restart_order(
-    plan: Plan[ServerConfiguration], rounds: int
-) -> list[list[Place[ServerConfiguration]]]:
-    """Every configuration once, with all rounds of all numbers of users."""
-    return [
-        [
-            Place(cell=cell, configuration=configuration, group=group, round=turn)
-            for turn in range(rounds)
-            for cell, _ in plan.cells
-            for group in cell.groups
-        ]
-        for configuration in plan.cells[0][1]
-    ]
-
-
 def validate_restarted(
     options: RestartOptions,
     name_files: Callable[[ServerConfiguration], str],
@@ -235,7 +220,7 @@ def validate_restarted(
         launch=restarting.launch,
         counted=list,  # nothing tells how disturbed they were
         predictor=lambda counted: Predictor(predict=predict),
-        order=restart_order,
+        order=one_start_each,
     )
     return run_bench(subject, options.bench, deadline=deadline, tell=tell)
 

@@ -24,7 +24,7 @@ sys.path.insert(0, {root!r})
 from tests.real_runs.servers import stub_server as stub
 port = int(sys.argv[sys.argv.index("--port") + 1])
 async def main():
-    served = stub.Stub("vllm", interval_s=0.001, at_once=2)
+    served = stub.Stub("vllm", interval_s=0.005, at_once=2)
     server = await asyncio.start_server(served.serve, "127.0.0.1", port)
     await server.serve_forever()
 asyncio.run(main())
