@@ -30,7 +30,7 @@ from real_runs.servers.exchange import Patience
 from real_runs.servers.identify import Server, identify
 from real_runs.servers.llama_cpp.launch import launched
 from real_runs.trials.make import FAILED, TOOK_S, failures, make_runs
-from real_runs.trials.trials import Plan, PromptCell, Trials, one_start_each
+from real_runs.trials.trials import Plan, PromptCell, Trials, by_configuration
 
 RUNS = "served.part.jsonl"
 _WARM_TOKENS = 16
@@ -76,7 +76,7 @@ def run_serve(
         with _started(job, words, folder, threads) as url:
             yield AskedServer(identify(Address.parse(url)), job)
 
-    trials = Trials(plan=plan, launch=launch, order=one_start_each)
+    trials = Trials(plan=plan, launch=launch, order=by_configuration)
     with RecordingLog(folder / RUNS, {"job": job.identity()}, resume=True) as log:
         missing = make_runs(
             trials, log, rounds=job.rounds, deadline=deadline, should_stop=should_stop

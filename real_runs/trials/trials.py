@@ -150,7 +150,7 @@ def in_turn(plan: Plan[Tried], rounds: int) -> list[list[Place[Tried]]]:
     ]
 
 
-def one_start_each(plan: Plan[Tried], rounds: int) -> list[list[Place[Tried]]]:
+def by_configuration(plan: Plan[Tried], rounds: int) -> list[list[Place[Tried]]]:
     """A start for every configuration, the same ones in all cells: all cells in it, round after
     round.
     """

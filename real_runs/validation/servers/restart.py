@@ -33,7 +33,7 @@ from real_runs.servers.asking import asked_together
 from real_runs.servers.exchange import Patience, UnreachableError
 from real_runs.servers.identify import Server, identify
 from real_runs.trials.make import Tell
-from real_runs.trials.trials import Plan, PromptCell, one_start_each
+from real_runs.trials.trials import Plan, PromptCell, by_configuration
 from real_runs.validation.bench import run_bench
 from real_runs.validation.predict import PredictedRun, Prediction
 from real_runs.validation.runs import Run
@@ -220,7 +220,7 @@ def validate_restarted(
         launch=restarting.launch,
         counted=list,  # nothing tells how disturbed they were
         predictor=lambda counted: Predictor(predict=predict),
-        order=one_start_each,
+        order=by_configuration,
     )
     return run_bench(subject, options.bench, deadline=deadline, tell=tell)
 
