@@ -1,16 +1,17 @@
 """How fast does decoding a real request get with a drafter, and without?
 
 Plain decoding and every configuration in turn on every prompt, several rounds, one request at a
-time. A run is stored the moment it is finished, so that a job that is killed goes on where it
-stopped. Leaves out what the runs add up to (`decode_summary`).
+time, as a bench makes runs (`real_runs.trials.make`). Leaves out what the runs add up to
+(`decode_summary`).
 """
 
 from __future__ import annotations
 
 import hashlib
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import numpy as np
 import torch
 
 from hardware_profiles.errors import InputError
-from real_runs.campaigns.decode_table import PLAIN, DecodeRun, DecodeTable
+from real_runs.campaigns.decode_table import DecodeRun, DecodeTable
 from real_runs.campaigns.file import Campaign
 from real_runs.campaigns.jobs import DecodeJob
 from real_runs.campaigns.shapes import CampaignConfiguration
@@ -28,21 +29,34 @@ from real_runs.decoding.generate import generate
 from real_runs.decoding.sampled import speculate_sampled
 from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.speculative import SpeculativeRun, speculate
+from real_runs.decoding.times import now
 from real_runs.decoding.tree_speculative import speculate_tree
 from real_runs.decoding.verifiers import verifier_named
-from real_runs.drafters.drafter import LoopDrafter
+from real_runs.drafters.drafter import Form, form_of
 from real_runs.drafters.registry import loop_drafter
-from real_runs.drafters.target import Target
+from real_runs.drafters.target import Target, load_target
 from real_runs.models.device import checked_device, device_title
-from real_runs.models.llama import Llama
-from real_runs.models.loading.tokenizer import Tokenizer
-from real_runs.models.loading.weights import find_model, load_weights
-from real_runs.prompt_set import Prompt, PromptSet, prompt_set, read_prompts
+from real_runs.models.loading.weights import find_model
+from real_runs.prompt_set import PromptSet, prompt_set, read_prompts
 from real_runs.recording.log import RecordingLog
+from real_runs.trials.make import make_runs
+from real_runs.trials.trials import PLAIN, Plan, PromptCell, Trials
 
-RECORDER = "rooftree-decode 1"
+RECORDER = "rooftree-decode 2"
+RUNS = "decode.part.jsonl"
 _WARM_TOKENS = 6
 _PHASES = ("draft", "verify", "rest")
+_COLUMNS = {column.name for column in fields(DecodeRun)}
+
+
+@dataclass(frozen=True, slots=True)
+class PlainDecoding:
+    """The configuration beside those of a job: decoding without a drafter."""
+
+    name: str = PLAIN
+
+
+Decoded = PlainDecoding | CampaignConfiguration
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,18 +99,23 @@ def run_decode(
     """
     folder.mkdir(parents=True, exist_ok=True)
     target, setup = _target(job, campaign, folder)
-    drafters = {
-        configuration.drafter: loop_drafter(configuration.drafter, target)
-        for configuration in job.configurations
-    }
-    for configuration in job.configurations:
-        _check_shape(configuration, drafters[configuration.drafter])
-    with RecordingLog(folder / "runs.part.jsonl", setup, resume=True) as log:
-        missing = _make_missing(target, job, drafters, log, deadline, should_stop)
-        runs = sorted(
-            (DecodeRun(**entry) for entry in log.finished),
-            key=lambda r: (r.round, r.prompt, r.order),
+    decoder, prompts = RequestDecoder(target, job), target.prompts.prompts
+    cell = PromptCell(
+        phase="score",
+        kind=job.name,
+        context=0,
+        batch=1,
+        prompts=tuple(prompt.id for prompt in prompts),
+    )
+    trials: Trials[Decoded] = Trials(
+        plan=Plan(cells=[(cell, [PlainDecoding(), *job.configurations])]),
+        launch=lambda configuration: nullcontext(decoder),
+    )
+    with RecordingLog(folder / RUNS, setup, resume=True) as log:
+        missing = make_runs(
+            trials, log, rounds=job.rounds, deadline=deadline, should_stop=should_stop
         )
+        runs = _runs_of(log.finished, job.name, {prompt.id: prompt.kind for prompt in prompts})
     about = {
         **setup,
         "command": command,
@@ -105,182 +124,139 @@ def run_decode(
     return DecodeReport(table=DecodeTable(runs=tuple(runs), provenance=about), missing=missing)
 
 
-def _make_missing(
-    target: Target,
-    job: DecodeJob,
-    drafters: dict[str, LoopDrafter],
-    log: RecordingLog,
-    deadline: float,
-    should_stop: Callable[[], bool],
-) -> int:
-    """Make the runs that the log does not hold yet, in their order; how many are still missing."""
-    finished = {(entry["round"], entry["prompt"], entry["configuration"]) for entry in log.finished}
-    wanted = [
-        place
-        for place in _order(job, target.prompts)
-        if (place[0], place[1].id, place[2]) not in finished
-    ]
-    longest_s = max((entry["wall_s"] for entry in log.finished), default=0.0)
-    by_name = {configuration.name: configuration for configuration in job.configurations}
-    if wanted and not should_stop():
-        _warm_up(target, job, drafters)
-    for done, (turn, prompt, name, place) in enumerate(wanted):
-        if should_stop() or time.monotonic() + longest_s > deadline:
-            return len(wanted) - done
-        run = _run(target, job, by_name.get(name), drafters, prompt)
-        log.append({**run, "job": job.name, "round": turn, "order": place})
-        longest_s = max(longest_s, run["wall_s"])
-    return 0
+def _runs_of(
+    entries: Sequence[Mapping[str, Any]], job: str, kinds: Mapping[str, str]
+) -> list[DecodeRun]:
+    """The runs that a log holds, in the order in which they were to be made."""
+    places: dict[tuple[int, str], int] = defaultdict(int)
+    runs = []
+    for entry in entries:
+        (prompt,) = entry["prompts"]
+        order = places[entry["round"], prompt]
+        places[entry["round"], prompt] += 1
+        values = {key: value for key, value in entry.items() if key in _COLUMNS}
+        runs.append(DecodeRun(**values, job=job, prompt=prompt, kind=kinds[prompt], order=order))
+    return sorted(runs, key=lambda run: (run.round, run.prompt, run.order))
 
 
-def _order(job: DecodeJob, prompts: PromptSet) -> list[tuple[int, Prompt, str, int]]:
-    """Every run as (round, prompt, configuration, place); rounds start at different
-    configurations.
+class RequestDecoder:
+    """Decodes one request at a time, its prompt with it.
+
+    Args:
+        target: the model, its prompts, and what its drafters are made from.
+        job: configurations, sampling and lengths.
+
+    Raises:
+        InputError: a configuration that its drafter cannot serve, or options that do not fit the
+            model.
+        UnknownNameError: no such drafter or verifier.
     """
-    names = [PLAIN, *(configuration.name for configuration in job.configurations)]
-    return [
-        (turn, prompt, names[(place + turn + number) % len(names)], place)
-        for turn in range(job.rounds)
-        for number, prompt in enumerate(prompts.prompts)
-        for place in range(len(names))
-    ]
 
+    def __init__(self, target: Target, job: DecodeJob) -> None:
+        self._target, self._job = target, job
+        self._prompts = {prompt.id: prompt.text for prompt in target.prompts.prompts}
+        drafters = {one.drafter: loop_drafter(one.drafter, target) for one in job.configurations}
+        for one in job.configurations:
+            if one.verifier is not None:
+                verifier_named(one.verifier)
+        self._proposers = {
+            one.name: form_of(drafters[one.drafter], _form(one), key=one.name, name=one.drafter)
+            for one in job.configurations
+        }
 
-def _run(
-    target: Target,
-    job: DecodeJob,
-    configuration: CampaignConfiguration | None,
-    drafters: dict[str, LoopDrafter],
-    prompt: Prompt,
-) -> dict[str, Any]:
-    """One request under one configuration, None for plain; JSON values of `DecodeRun`."""
-    ids = target.tokenizer.chat_ids(prompt.text)
-    sampler = Sampler(
-        temperature=job.temperature,
-        seed=job.seed,
-        request=prompt.id,
-        positions=job.max_new_tokens + 1,
-    )
-    wall, cpu = _now(target.model.device)
-    if configuration is None:
-        plain = generate(target.model, ids, sampler, max_new_tokens=job.max_new_tokens)
-        measured: dict[str, Any] = {"configuration": PLAIN, "steps": len(plain.tokens) - 1}
-        tokens, ended, after_first_s = plain.tokens, plain.ended, plain.seconds["decode_wall_s"]
-        measured["verify_s"] = after_first_s
-    else:
-        run = _speculated(target, job, configuration, drafters[configuration.drafter], ids, sampler)
-        tokens, ended, after_first_s = (
-            run.tokens,
-            run.ended,
-            sum(step.total_s for step in run.times),
+    def warm(self, configuration: Decoded, prompts: Sequence[str]) -> None:
+        """Decode a few tokens, so that first calls are in no run."""
+        self._decoded(configuration, prompts[0], min(_WARM_TOKENS, self._job.max_new_tokens))
+
+    def probes(self) -> list[float]:
+        """None: that a run was disturbed is told by its process time (`decode_summary`)."""
+        return []
+
+    def run(self, configuration: Decoded, prompts: Sequence[str]) -> dict[str, Any]:
+        """Decode one prompt; JSON values of `DecodeRun` but for its place."""
+        (prompt,) = prompts
+        return self._decoded(configuration, prompt, self._job.max_new_tokens)
+
+    def _decoded(self, configuration: Decoded, prompt: str, most: int) -> dict[str, Any]:
+        model = self._target.model
+        ids = self._target.tokenizer.chat_ids(self._prompts[prompt])
+        sampler = Sampler(
+            temperature=self._job.temperature,
+            seed=self._job.seed,
+            request=prompt,
+            positions=most + 1,
         )
-        measured = {
-            "configuration": configuration.name,
-            "drafter": configuration.drafter,
-            "draft_tokens": configuration.most_draft_tokens,
-            "steps": len(run.emitted),
-            "drafted_tokens": sum(run.drafted),
-            **{
+        wall, cpu = now(model.device)
+        measured: dict[str, Any]
+        if isinstance(configuration, CampaignConfiguration):
+            run = self._speculated(configuration, ids, sampler, most)
+            tokens, ended, steps = run.tokens, run.ended, len(run.emitted)
+            measured = {
                 f"{phase}_s": sum(getattr(step, f"{phase}_s") for step in run.times)
                 for phase in _PHASES
-            },
+            }
+            after_first_s = sum(step.total_s for step in run.times)
+            measured |= {
+                "drafter": configuration.drafter,
+                "draft_tokens": configuration.most_draft_tokens,
+                "drafted_tokens": sum(run.drafted),
+            }
+        else:
+            plain = generate(model, ids, sampler, max_new_tokens=most)
+            tokens, ended, steps = plain.tokens, plain.ended, len(plain.tokens) - 1
+            after_first_s = plain.seconds["decode_wall_s"]
+            measured = {"verify_s": after_first_s}
+        end_wall, end_cpu = now(model.device)
+        return measured | {
+            "prompt_tokens": len(ids),
+            "tokens": len(tokens),
+            "steps": steps,
+            "ended": ended,
+            "output_sha256": hashlib.sha256(" ".join(map(str, tokens)).encode()).hexdigest(),
+            "wall_s": end_wall - wall,
+            "cpu_s": end_cpu - cpu,
+            "prefill_s": end_wall - wall - after_first_s,
         }
-    end_wall, end_cpu = _now(target.model.device)
-    return {
-        **measured,
-        "prompt": prompt.id,
-        "kind": prompt.kind,
-        "prompt_tokens": len(ids),
-        "tokens": len(tokens),
-        "ended": ended,
-        "output_sha256": hashlib.sha256(" ".join(map(str, tokens)).encode()).hexdigest(),
-        "wall_s": end_wall - wall,
-        "cpu_s": end_cpu - cpu,
-        "prefill_s": end_wall - wall - after_first_s,
-    }
 
-
-def _speculated(
-    target: Target,
-    job: DecodeJob,
-    configuration: CampaignConfiguration,
-    source: LoopDrafter,
-    ids: list[int],
-    sampler: Sampler,
-) -> SpeculativeRun:
-    model, most = target.model, job.max_new_tokens
-    if configuration.dynamic_tree is not None:
-        assert source.reader is not None
-        policy = DynamicPolicy(**configuration.dynamic_tree.model_dump())
-        return speculate_dynamic(
-            model, ids, source.reader(), sampler, policy=policy, max_new_tokens=most, timed=True
-        )
-    if configuration.verifier is not None:
-        assert source.reader is not None
-        return speculate_sampled(
-            model,
-            ids,
-            source.reader(),
-            verifier=configuration.verifier,
-            tree=configuration.static_tree,
-            temperature=job.temperature,
-            draft_temperature=configuration.draft_temperature,
-            generator=np.random.default_rng([job.seed, *ids]),
-            max_new_tokens=most,
-            timed=True,
-        )
-    if configuration.tree is not None:
-        assert source.tree is not None
-        propose = source.tree()
-        return speculate_tree(
-            model,
-            ids,
-            propose,
-            sampler,
-            tree=configuration.static_tree,
-            max_new_tokens=most,
-            learn=getattr(propose, "learn", None),
-            timed=True,
-        )
-    assert source.chain is not None and configuration.draft_tokens is not None
-    return speculate(
-        model,
-        ids,
-        source.chain(),
-        sampler,
-        draft_tokens=configuration.draft_tokens,
-        max_new_tokens=most,
-        timed=True,
-    )
-
-
-def _now(device: torch.device) -> tuple[float, float]:
-    """Wall and process clocks, once the device has done what it was given."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter(), time.process_time()
-
-
-def _warm_up(target: Target, job: DecodeJob, drafters: dict[str, LoopDrafter]) -> None:
-    """A few tokens with every configuration, so that first calls are in no run."""
-    short = job.model_copy(update={"max_new_tokens": min(_WARM_TOKENS, job.max_new_tokens)})
-    for configuration in (None, *job.configurations):
-        _run(target, short, configuration, drafters, target.prompts.prompts[0])
-
-
-def _check_shape(configuration: CampaignConfiguration, source: LoopDrafter) -> None:
-    rule = ""
-    if configuration.dynamic_tree is not None or configuration.verifier is not None:
+    def _speculated(
+        self, configuration: CampaignConfiguration, ids: list[int], sampler: Sampler, most: int
+    ) -> SpeculativeRun:
+        model, propose = self._target.model, self._proposers[configuration.name]()
+        if configuration.dynamic_tree is not None:
+            policy = DynamicPolicy(**configuration.dynamic_tree.model_dump())
+            return speculate_dynamic(
+                model, ids, propose, sampler, policy=policy, max_new_tokens=most, timed=True
+            )
         if configuration.verifier is not None:
-            verifier_named(configuration.verifier)
-        if source.reader is None:
-            rule = "runs no network, so that its drafts have no probabilities"
-    elif configuration.tree is not None and source.tree is None:
-        rule = "drafts chains alone"
-    elif configuration.tree is None and source.chain is None:
-        rule = "drafts trees alone"
-    if rule:
-        raise InputError(rule, key=configuration.name, value=configuration.drafter)
+            return speculate_sampled(
+                model,
+                ids,
+                propose,
+                verifier=configuration.verifier,
+                tree=configuration.static_tree,
+                temperature=self._job.temperature,
+                draft_temperature=configuration.draft_temperature,
+                generator=np.random.default_rng([self._job.seed, *ids]),
+                max_new_tokens=most,
+                timed=True,
+            )
+        if configuration.tree is not None:
+            tree = configuration.static_tree
+            return speculate_tree(
+                model, ids, propose, sampler, tree=tree, max_new_tokens=most, timed=True
+            )
+        assert configuration.draft_tokens is not None
+        drafted = configuration.draft_tokens
+        return speculate(
+            model, ids, propose, sampler, draft_tokens=drafted, max_new_tokens=most, timed=True
+        )
+
+
+def _form(configuration: CampaignConfiguration) -> Form:
+    """What of a drafter a configuration runs."""
+    if configuration.dynamic_tree is not None or configuration.verifier is not None:
+        return "reader"
+    return "chain" if configuration.tree is None else "tree"
 
 
 def _target(job: DecodeJob, campaign: Campaign, folder: Path) -> tuple[Target, dict[str, Any]]:
@@ -289,21 +265,13 @@ def _target(job: DecodeJob, campaign: Campaign, folder: Path) -> tuple[Target, d
     torch.set_num_threads(campaign.threads or 1)
     prompts = _prompts(job)
     source = find_model(job.model_file)
-    weights = load_weights(source)
     options = job.record_options(folder, device=campaign.device, threads=campaign.threads or 1)
-    target = Target(
-        model=Llama(weights, device=place, dtype=getattr(torch, options.dtype)),
-        tokenizer=Tokenizer(source.path),
-        sha256=weights.sha256,
-        options=options,
-        prompts=prompts,
-        folder=folder,
-    )
+    target = load_target(source, options, prompts, device=place, folder=folder)
     setup = {
         "recorder": RECORDER,
         "model": source.title,
         "model_file": source.path.name,
-        "model_sha256": weights.sha256,
+        "model_sha256": target.sha256,
         "device": device_title(place),
         "device_type": place.type,
         "threads": torch.get_num_threads(),

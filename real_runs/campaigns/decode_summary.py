@@ -16,7 +16,8 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from real_runs.campaigns.decode_table import PLAIN, DecodeRun, DecodeTable
+from real_runs.campaigns.decode_table import DecodeRun, DecodeTable
+from real_runs.trials.trials import PLAIN
 
 ALL_KINDS = "all"
 LEAST_PROCESS_SHARE = 0.9

@@ -22,7 +22,6 @@ from traces.storage.parquet_files import write_parquet
 from traces.storage.row_table import columns_of, read_rows, row_table
 
 KIND = "decode"
-PLAIN = "plain"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

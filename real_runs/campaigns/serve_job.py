@@ -14,8 +14,9 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,11 @@ from real_runs.servers.asking import asked_together, repeating_prompt
 from real_runs.servers.exchange import Patience
 from real_runs.servers.identify import Server, identify
 from real_runs.servers.llama_cpp.launch import launched
+from real_runs.trials.make import FAILED, TOOK_S, failures, make_runs
+from real_runs.trials.trials import Plan, PromptCell, Trials, by_configuration
 
-RUNS = "serve.part.jsonl"
+RUNS = "served.part.jsonl"
+_WARM_TOKENS = 16
 _GRACE_S, _POLL_S = 20.0, 0.5
 _SHORT = Patience(connect_s=1.0, silence_s=5.0)
 
@@ -58,56 +62,108 @@ def run_serve(
         `draft_tokens`, `acceptance`, `requests` and `round`.
 
     Raises:
-        InputError: a server that does not come up, or an answer that is not whole.
+        InputError: no server came up, or no answer was whole; those that failed while others did
+            not are missing.
     """
-    prompts = [repeating_prompt(place, job.prompt_tokens) for place in range(max(job.requests))]
-    wanted = [
-        {"draft_tokens": k, "acceptance": rate, "requests": count, "round": turn}
+    plan = Plan(
+        cells=[(_cell(job, count), _acceptances(job)) for count in job.requests],
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+
+    @contextmanager
+    def launch(stated: StatedAcceptance) -> Iterator[AskedServer]:
+        words = job.words(model=model, draft_tokens=stated.draft_tokens, acceptance=stated.rate)
+        with _started(job, words, folder, threads) as url:
+            yield AskedServer(identify(Address.parse(url)), job)
+
+    trials = Trials(plan=plan, launch=launch, order=by_configuration)
+    with RecordingLog(folder / RUNS, {"job": job.identity()}, resume=True) as log:
+        missing = make_runs(
+            trials, log, rounds=job.rounds, deadline=deadline, should_stop=should_stop
+        )
+        entries = list(log.finished)
+    failed, runs = failures(entries), [_served(entry) for entry in entries if FAILED not in entry]
+    if failed and not runs:
+        raise InputError(failed[0], key=job.name)
+    return runs, missing + len(failed)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StatedAcceptance:
+    """What a server is started with.
+
+    Attributes:
+        draft_tokens: K.
+        rate: of each token, given that those before it were accepted.
+    """
+
+    draft_tokens: int
+    rate: float
+
+    @property
+    def name(self) -> str:
+        """Unique, readable."""
+        return f"{self.draft_tokens} draft tokens, acceptance {self.rate:g}"
+
+
+class AskedServer:
+    """A server that answers prompts which repeat; it holds all of them, so that their time is in no
+    run.
+    """
+
+    def __init__(self, server: Server, job: ServeJob) -> None:
+        self._server, self._new_tokens = server, job.new_tokens
+        self._prompts = [
+            repeating_prompt(place, job.prompt_tokens) for place in range(max(job.requests))
+        ]
+        asked_together(server, self._prompts, max_tokens=_WARM_TOKENS)
+
+    def warm(self, configuration: StatedAcceptance, prompts: Sequence[str]) -> None:
+        """Nothing: it has answered before its first run."""
+
+    def probes(self) -> list[float]:
+        """None: its machine is out of reach."""
+        return []
+
+    def run(self, configuration: StatedAcceptance, prompts: Sequence[str]) -> dict[str, Any]:
+        """Ask prompts together; JSON values as `run_serve` says."""
+        own = self._prompts[: len(prompts)]
+        return {
+            **asked_together(self._server, own, max_tokens=self._new_tokens),
+            "draft_tokens": configuration.draft_tokens,
+            "acceptance": configuration.rate,
+            "requests": len(prompts),
+        }
+
+
+def _cell(job: ServeJob, requests: int) -> PromptCell:
+    return PromptCell(
+        phase="score",
+        kind=job.name,
+        context=job.prompt_tokens,
+        batch=requests,
+        prompts=tuple(map(str, range(requests))),
+    )
+
+
+def _acceptances(job: ServeJob) -> list[StatedAcceptance]:
+    return [
+        StatedAcceptance(draft_tokens=k, rate=rate)
         for k in job.draft_tokens
         for rate in job.acceptance
-        for turn in range(job.rounds)
-        for count in job.requests
     ]
-    folder.mkdir(parents=True, exist_ok=True)
-    with RecordingLog(folder / RUNS, {"job": job.identity()}, resume=True) as log:
-        for k in job.draft_tokens:
-            for rate in job.acceptance:
-                left = [
-                    combination
-                    for combination in wanted
-                    if (combination["draft_tokens"], combination["acceptance"]) == (k, rate)
-                    and not any(combination.items() <= entry.items() for entry in log.finished)
-                ]
-                if not left or should_stop() or time.monotonic() > deadline:
-                    continue
-                with _started(
-                    job, job.words(model=model, draft_tokens=k, acceptance=rate), folder, threads
-                ) as url:
-                    server = identify(Address.parse(url))
-                    _compute(server, prompts)
-                    for combination in left:
-                        if should_stop() or time.monotonic() > deadline:
-                            break
-                        own = prompts[: int(combination["requests"])]
-                        log.append(
-                            {
-                                **asked_together(server, own, max_tokens=job.new_tokens),
-                                **combination,
-                            }
-                        )
-        runs = list(log.finished)
-    return runs, len(wanted) - len(runs)
+
+
+def _served(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """A run of the log without its place, which its values say."""
+    place = ("cell", "configuration", "prompts", "probe_s", TOOK_S)
+    return {key: value for key, value in entry.items() if key not in place}
 
 
 def write_served(runs: list[dict[str, Any]], path: Path) -> None:
     """Leave the runs of a job as JSON."""
     with whole_file(path) as part:
         part.write_text(json.dumps(runs), encoding="utf-8")
-
-
-def _compute(server: Server, prompts: list[tuple[int, ...]]) -> None:
-    """Have the server hold the prompts, so that their time is in no run."""
-    asked_together(server, prompts, max_tokens=16)
 
 
 def _started(

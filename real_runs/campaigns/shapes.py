@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from hardware_profiles.errors import InputError
+from real_runs.trials.trials import PLAIN
 from traces.kinds.tree import Tree, chain_tree
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,60}$")]
@@ -98,7 +99,7 @@ class CampaignConfiguration(Closed):
             raise ValueError(
                 "candidates of a dynamic tree are not drawn, so no verifier can be named"
             )
-        if self.name == "plain":
+        if self.name == PLAIN:
             raise ValueError("plain is always among the configurations")
         return self
 

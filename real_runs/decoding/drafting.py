@@ -87,3 +87,9 @@ def watcher_of(drafter: object) -> Watcher | None:
         if isinstance(part, Watcher):
             return part
     return None
+
+
+def learner_of(drafter: object) -> Learner | None:
+    """What takes the target's answers for a drafter; None where it wants none."""
+    learn: Learner | None = getattr(drafter, "learn", None)
+    return learn

@@ -49,17 +49,16 @@ class StepClock:
     """
 
     def __init__(self, *, timed: bool, device: torch.device) -> None:
-        self._timed, self._cuda = timed, device.type == "cuda"
-        self._device = device
+        self._timed, self._device = timed, device
         self._spent = {f"{phase}{clock}": 0.0 for phase in _PHASES for clock in ("_s", "_cpu_s")}
-        self._last = self._now()
+        self._last = now(device) if timed else (0.0, 0.0)
         self._steps: list[StepTimes] = []
 
     def end(self, phase: str) -> None:
         """Add what has passed since the last border to a phase."""
         if not self._timed:
             return
-        wall, cpu = self._now()
+        wall, cpu = now(self._device)
         self._spent[f"{phase}_s"] += wall - self._last[0]
         self._spent[f"{phase}_cpu_s"] += cpu - self._last[1]
         self._last = wall, cpu
@@ -77,7 +76,9 @@ class StepClock:
         """The steps closed so far."""
         return tuple(self._steps)
 
-    def _now(self) -> tuple[float, float]:
-        if self._timed and self._cuda:
-            torch.cuda.synchronize(self._device)
-        return time.perf_counter(), time.process_time()
+
+def now(device: torch.device) -> tuple[float, float]:
+    """Wall and process clocks, once the device has done what it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter(), time.process_time()

@@ -15,7 +15,7 @@ from itertools import accumulate, pairwise
 import torch
 
 from hardware_profiles.errors import InputError
-from real_runs.decoding.drafting import Learner, NodeReader, TreeProposer, watcher_of
+from real_runs.decoding.drafting import NodeReader, TreeProposer, learner_of, watcher_of
 from real_runs.decoding.generate import check_room
 from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.speculative import DraftedTokens, SpeculativeRun, decode, matching
@@ -155,7 +155,6 @@ def speculate_tree(
     *,
     tree: Tree,
     max_new_tokens: int,
-    learn: Learner | None = None,
     timed: bool = False,
 ) -> SpeculativeRun:
     """Decode one request by drafting and verifying the same tree in every step.
@@ -164,12 +163,11 @@ def speculate_tree(
         model: the target.
         prompt: its ids, at least one.
         propose: the drafter; `by_levels` makes one of a `NodeReader`. If it or its reader is a
-            `Watcher`, it is shown the target's states.
+            `Watcher`, it is shown the target's states; its method `learn`, if it has one, is called
+            with what the target answered after every prompt token and every node, right or wrong.
         sampler: greedy or seeded sampling; the tokens of a level share the draw of their position.
         tree: the tree; the root alone decodes plainly.
         max_new_tokens: length limit, >= 1.
-        learn: called with what the target answered after every prompt token and every node, right
-            or wrong.
         timed: measure the phases of every step.
 
     Raises:
@@ -190,7 +188,7 @@ def speculate_tree(
         slots=tree.draft_tokens,
         max_new_tokens=max_new_tokens,
         watcher=watcher_of(propose),
-        learn=learn,
+        learn=learner_of(propose),
         timed=timed,
     )
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol
 
 from numpy.typing import NDArray
 
+from hardware_profiles.errors import InputError
 from real_runs.decoding.batch_speculative import BatchProposer, per_request
 from real_runs.decoding.drafting import NodeReader, Proposer, TreeProposer
 from real_runs.decoding.generate import Generation
@@ -32,6 +33,7 @@ Count = Callable[[Sequence[int], Generation], Mapping[str, int]]
 Decoding = Callable[[Sequence[int], Sampler, int], SpeculativeRun]
 Batch = Callable[[Sequence[Sequence[int]]], BatchProposer]
 Records = Literal["lengths", "ranks", "probabilities"]
+Form = Literal["chain", "tree", "reader"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,8 +93,52 @@ class LoopDrafter:
     batch: Batch | None = None
 
 
+_LACKS = {
+    "chain": "drafts trees alone",
+    "tree": "drafts chains alone",
+    "reader": "runs no network, so that its drafts have no probabilities",
+}
+
+
+def form_of(drafter: LoopDrafter, form: Form, *, key: str, name: str) -> Callable[[], Any]:
+    """What makes a request's proposer or reader of a form.
+
+    Args:
+        drafter: as loops need it.
+        form: which attribute of it is wanted.
+        key: of the refusal.
+        name: of the drafter, for the refusal.
+
+    Raises:
+        InputError: the drafter has none of that form.
+    """
+    made: Callable[[], Any] | None = getattr(drafter, form)
+    if made is None:
+        raise InputError(_LACKS[form], key=key, value=name)
+    return made
+
+
 def no_check(options: DrafterOptions, layers: int) -> None:
     """Options that fit every target."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Validated:
+    """How `validate` runs a drafter beside predictions.
+
+    Attributes:
+        static_trees: run beside its chains.
+        fitted_lengths: number of chain lengths that its costs are fitted on.
+        longest_prompt: tokens of the prompts that it runs on; None: any.
+    """
+
+    static_trees: bool = False
+    fitted_lengths: int = 2
+    longest_prompt: int | None = None
+
+    def runs_on(self, prompt_tokens: int) -> bool:
+        """Whether it runs on prompts of so many tokens."""
+        return self.longest_prompt is None or prompt_tokens <= self.longest_prompt
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,7 +153,7 @@ class Drafter:
         observe: what it leaves in recordings of a target; fits or trains what it needs.
         propose: what decodes with it; None: no loop here does.
         check: refuses options that do not fit a target of so many layers.
-        validated: whether `validate` runs it beside predictions.
+        validated: how `validate` runs it beside predictions; None: it does not.
         serves_batches: requests that run together may use it.
         any_shape: steps of any chain or tree follow from its recordings; else only those of the
             tree that was recorded.
@@ -118,7 +164,7 @@ class Drafter:
     observe: Callable[[Target], RecordedDrafter]
     propose: Callable[[Target], LoopDrafter] | None = None
     check: Callable[[DrafterOptions, int], None] = no_check
-    validated: bool = False
+    validated: Validated | None = None
     serves_batches: bool = True
     any_shape: bool = True
 

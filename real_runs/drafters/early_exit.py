@@ -34,12 +34,12 @@ class EarlyExit:
     """
 
     def __init__(self, model: Llama, bridge: Bridge) -> None:
-        self._model, self._bridge = model, bridge
+        self._model, self.bridge = model, bridge
 
     def __call__(self, prefix: Sequence[int], cache: KVCache, most: int) -> list[int]:
         """Propose `most` tokens after `prefix`: the form `speculate` calls."""
         drafts: list[int] = []
-        exit_layer = self._bridge.exit_layer
+        exit_layer = self.bridge.exit_layer
         for depth in range(most):
             result = self._model.forward(
                 [drafts[-1] if drafts else prefix[-1]],
@@ -49,7 +49,7 @@ class EarlyExit:
                 capture=(exit_layer,),
                 stop_after=exit_layer,
             )
-            logits = self._model.head(self._bridge(result.hidden[exit_layer][0]))
+            logits = self._model.head(self.bridge(result.hidden[exit_layer][0]))
             drafts.append(int(logits.argmax()))
         return drafts
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from torch import nn
 
 from real_runs.decoding.drafting import NodeReader
 from real_runs.decoding.tree_speculative import by_levels
 from real_runs.drafters.drafter import Drafter, LoopDrafter, RecordedDrafter
+from real_runs.drafters.expansion import ExpansionLimits, TextReader
+from real_runs.drafters.heads.head_store import HeadStore
+from real_runs.drafters.heads.head_training import HeadTraining
+from real_runs.drafters.observed import by_depth_drafter
+from real_runs.drafters.options import DrafterOptions
 from real_runs.drafters.target import Target
 from real_runs.models.cache import KVCache
 from real_runs.models.llama import Llama
 from traces.kinds.tree import chain_tree
 
-Head = TypeVar("Head")
+Head = TypeVar("Head", bound=nn.Module)
 
 
 class Chain:
@@ -39,36 +47,77 @@ def read_drafter(reader: Callable[[], NodeReader]) -> LoopDrafter:
     )
 
 
-def trained_drafter(
-    *,
-    method: str,
-    trained: Callable[[Target], tuple[Head, Mapping[str, Any]]],
-    observed: Callable[..., RecordedDrafter],
-    reader: Callable[[Llama, Head], NodeReader] | None = None,
-) -> Drafter:
-    """The entry of a head that is trained on the target's own text.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainedHead(Generic[Head]):
+    """A head that is trained on the target's own text and drafts level by level.
 
-    Args:
+    Attributes:
         method: slug of the decoding method.
-        trained: the head of a target and the parameters that tell it from others.
-        observed: what it leaves in a recording; called with the target's model, the head,
-            `parameters` and `limits`.
-        reader: reads nodes with it; None: no loop decodes with it.
+        title: what progress and, in small letters, its file call it.
+        training: how it is trained, where no steps are stated.
+        blank: an untrained head of a target, by its drafters' options.
+        size: what tells a head from others of its kind; options of `fit`.
+        fit: trains one; called with the target's model, its text, the training, the size and
+            `report`.
+        levels: that it drafts.
+        text: reads finished texts with it.
+        reader: reads nodes with it in a loop; None: no loop decodes with it.
+        drafted_by: what drafts, in words.
+        notes: on what a level's candidates depend.
     """
 
-    def observe(target: Target) -> RecordedDrafter:
-        head, parameters = trained(target)
-        return observed(target.model, head, parameters=parameters, limits=target.limits)
+    method: str
+    title: str
+    training: HeadTraining
+    blank: Callable[[Llama, DrafterOptions], Head]
+    size: Callable[[Head], Mapping[str, Any]]
+    fit: Callable[..., Head]
+    levels: Callable[[Head], int]
+    text: Callable[[Llama, Head], TextReader]
+    reader: Callable[[Llama, Head], NodeReader] | None = None
+    drafted_by: Callable[[Head], str]
+    notes: Callable[[Head], str]
 
-    def propose(target: Target) -> LoopDrafter:
-        assert reader is not None
-        read, (head, _) = reader, trained(target)
+    def trained(self, store: HeadStore, options: DrafterOptions) -> tuple[Head, dict[str, Any]]:
+        """The head as kept in a store, or trained now, and the parameters that tell it from
+        others.
+        """
+        blank = self.blank(store.model, options)
+        return store.trained(blank, self.title, self.training, self.fit, size=self.size(blank))
+
+    def observed(
+        self,
+        model: Llama,
+        head: Head,
+        *,
+        parameters: Mapping[str, Any],
+        limits: ExpansionLimits | None = None,
+    ) -> RecordedDrafter:
+        """What a head would have drafted, as a recording sees it."""
+        return by_depth_drafter(
+            self.text(model, head),
+            limits,
+            self.levels(head),
+            title=self.drafted_by(head),
+            parameters=parameters,
+            notes=self.notes(head),
+        )
+
+    def drafter(self) -> Drafter:
+        """The entry of the registry."""
+        return Drafter(
+            method=self.method,
+            records="probabilities",
+            observe=self._observe,
+            propose=None if self.reader is None else self._propose,
+            serves_batches=False,
+        )
+
+    def _observe(self, target: Target) -> RecordedDrafter:
+        head, parameters = self.trained(target.heads, target.options)
+        return self.observed(target.model, head, parameters=parameters, limits=target.limits)
+
+    def _propose(self, target: Target) -> LoopDrafter:
+        assert self.reader is not None
+        read, (head, _) = self.reader, self.trained(target.heads, target.options)
         return read_drafter(lambda: read(target.model, head))
-
-    return Drafter(
-        method=method,
-        records="probabilities",
-        observe=observe,
-        propose=None if reader is None else propose,
-        serves_batches=False,
-    )

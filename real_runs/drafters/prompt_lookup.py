@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,16 @@ from hardware_profiles.errors import InputError
 
 NGRAM_SIZES = (3, 2, 1)
 MOST_DRAFT_TOKENS = 20
+
+
+class TextIndex(Protocol):
+    """What proposes from the text so far."""
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Append known tokens."""
+
+    def propose(self, most: int) -> list[int]:
+        """Up to `most` tokens."""
 
 
 class PromptLookup:
@@ -109,18 +120,31 @@ def lookup_lengths(
     Returns:
         `emitted` is the agreeing run plus one, cut at the end of the text.
     """
-    index = PromptLookup(sizes)
+    return index_lengths(PromptLookup(sizes), prompt, output, most=most)
+
+
+def index_lengths(
+    index: TextIndex, prompt: Sequence[int], output: Sequence[int], *, most: int
+) -> LookupLengths:
+    """What an index of the text so far would have proposed at every position of a finished one.
+
+    Args:
+        index: of nothing yet.
+        prompt: its ids.
+        output: the n generated ids.
+        most: longest proposal.
+
+    Returns:
+        `emitted` is the agreeing run plus one, cut at the end of the text.
+    """
     index.extend(prompt)
     drafted = np.zeros(len(output), dtype=np.int16)
     emitted = np.ones(len(output), dtype=np.int16)
     for position, token in enumerate(output):
-        drafts = index.propose(most)
-        run = 0
-        while (
-            run < min(len(drafts), len(output) - position) and drafts[run] == output[position + run]
-        ):
-            run += 1
+        drafts, left = index.propose(most), output[position:]
+        agreeing = [draft == right for draft, right in zip(drafts, left, strict=False)]
+        run = agreeing.index(False) if False in agreeing else len(agreeing)
         drafted[position] = len(drafts)
-        emitted[position] = min(run + 1, len(output) - position)
+        emitted[position] = min(run + 1, len(left))
         index.extend([token])
     return LookupLengths(drafted=drafted, emitted=emitted)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from real_runs.drafters.target import Target
 
 
-@cache
 def _modules() -> dict[str, str]:
     """Name to module, of every entry."""
     return {
@@ -30,7 +29,6 @@ def _modules() -> dict[str, str]:
     }
 
 
-@cache
 def drafter_names() -> tuple[str, ...]:
     """Names of all drafters, sorted."""
     return tuple(sorted(_modules()))

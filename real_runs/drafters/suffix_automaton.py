@@ -13,11 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from hardware_profiles.errors import InputError
-from real_runs.decoding.speculative import agreeing_run
-from real_runs.drafters.prompt_lookup import LookupLengths
+from real_runs.drafters.prompt_lookup import LookupLengths, index_lengths
 
 LEAST_MATCH = 2
 MOST_DRAFT_TOKENS = 20
@@ -158,12 +155,4 @@ def suffix_lengths(
         the text.
     """
     text = SuffixAutomaton(least_match=least_match)
-    text.extend(prompt)
-    drafted = np.zeros(len(output), dtype=np.int16)
-    emitted = np.ones(len(output), dtype=np.int16)
-    for position, token in enumerate(output):
-        drafts, left = text.propose(most), output[position:]
-        drafted[position] = len(drafts)
-        emitted[position] = min(agreeing_run(drafts[: len(left)], left) + 1, len(left))
-        text.extend([token])
-    return LookupLengths(drafted=drafted, emitted=emitted)
+    return index_lengths(text, prompt, output, most=most)

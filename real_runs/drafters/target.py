@@ -12,6 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from real_runs.drafters.bridge_fit import FitRecipe, bridge_sha256, load_bridge, save_bridge
 from real_runs.drafters.expansion import ExpansionLimits
 from real_runs.drafters.heads.fit_data import FitData
@@ -21,6 +23,7 @@ from real_runs.drafters.options import DrafterOptions
 from real_runs.models.bridge import Bridge
 from real_runs.models.llama import Llama
 from real_runs.models.loading.tokenizer import Tokenizer
+from real_runs.models.loading.weights import ModelSource, load_weights
 from real_runs.prompt_set import PromptSet, fit_questions
 
 TREE_LEVELS = 8
@@ -148,3 +151,38 @@ class Target:
             "fit_tokens": bridge.fit_tokens,
             "bridge_sha256": bridge_sha256(bridge),
         }
+
+
+def load_target(
+    source: ModelSource,
+    options: DrafterOptions,
+    prompts: PromptSet,
+    *,
+    device: torch.device,
+    folder: Path,
+    report: Report = lambda stage, done, total, detail: None,
+) -> Target:
+    """A model as drafters are made from it, read from its files.
+
+    Args:
+        source: its files.
+        options: of its drafters; they say its number format.
+        prompts: what is decoded.
+        device: holds the weights.
+        folder: keeps what is fitted.
+        report: called with progress.
+
+    Raises:
+        InputError: a foreign, truncated or incomplete file; a family that is not supported.
+    """
+    weights = load_weights(source)
+    return Target(
+        model=Llama(weights, device=device, dtype=getattr(torch, options.dtype)),
+        tokenizer=Tokenizer(source.path),
+        sha256=weights.sha256,
+        options=options,
+        prompts=prompts,
+        folder=folder,
+        name=source.name,
+        report=report,
+    )

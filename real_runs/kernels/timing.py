@@ -28,7 +28,7 @@ LEAST_CALLS_PER_GRAPH = 4  # of short calls, so that the start of a graph is a s
 _SHORT_CALL_S = 2 * MILLI
 _REPEAT_S = 0.4 * MILLI
 _MOST_TRIES = 4
-_LEAST_PROCESS_SHARE = 0.9
+LEAST_PROCESS_SHARE = 0.9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -265,7 +265,7 @@ def _undisturbed(samples: Sequence[tuple[float, float]]) -> list[tuple[float, fl
     """
     best = max((cpu / wall for wall, cpu in samples), default=1.0)
     return [
-        (wall, cpu) for wall, cpu in samples if cpu / wall >= _LEAST_PROCESS_SHARE * max(1.0, best)
+        (wall, cpu) for wall, cpu in samples if cpu / wall >= LEAST_PROCESS_SHARE * max(1.0, best)
     ]
 
 

@@ -110,8 +110,9 @@ def device_of(row: PublishedRow) -> tuple[str, int, str]:
         InputError: not stated, not known, or more than one.
     """
     unstated = not row.hardware or re.match(_UNSTATED, row.hardware, re.IGNORECASE) is not None
-    likely = _LIKELY.search(row.hardware) or (_LIKELY.search(row.notes) if unstated else None)
-    words = (likely[1] or likely[2]) if likely else row.hardware
+    said = _LIKELY.search(row.hardware)
+    likely = said[1] or said[2] if said else row.own_facts.likely_device if unstated else ""
+    words = likely or row.hardware
     if unstated and not likely:
         raise InputError("names no hardware", key="hardware", value=row.hardware or None)
     device = stated_device(words)

@@ -126,7 +126,7 @@ def _measured(row: PublishedRow) -> Iterator[tuple[_Key, float]]:
         plain = _milliseconds(row.value, row.unit)
     if plain is not None:
         yield ("plain decoding, ms per token", *place), plain
-    tokens = stated_acceptance(row.acceptance, row.notes, system=row.system).tokens_per_step
+    tokens = stated_acceptance(row.acceptance, row.own_facts).tokens_per_step
     if method.drafts and not remark and tokens is not None and row.speedup is not None:
         yield (f"{method.title}, speedup per emitted token", *place), row.speedup / tokens
 

@@ -111,7 +111,7 @@ def _by_theorem(row: PublishedRow, target: str) -> Prediction:
     """
     method, _ = method_of_system(row.system)
     rate, cost = (
-        stated_acceptance(row.acceptance, row.notes).rate,
+        stated_acceptance(row.acceptance, row.own_facts).rate,
         stated_draft_cost(row.draft_cost).ratio,
     )
     if rate is None or cost is None or not row.unit.startswith("x"):

@@ -77,7 +77,7 @@ def question_of(row: PublishedRow) -> Question:
     output = token_count(row.output) or 0
     context, assumed_context = context_of(row, output)
     drafting = stated_draft_cost(row.draft_cost)
-    stated = stated_acceptance(row.acceptance, row.notes, system=row.system)
+    stated = stated_acceptance(row.acceptance, row.own_facts)
     shape, acceptance, about = StatedShape(), None, ""
     if method.drafts:
         shape, acceptance, about = _drafted(row, method, stated)
@@ -107,7 +107,7 @@ def tokens_of(row: PublishedRow) -> tuple[float, Method, tuple[str, ...]]:
         InputError: an unknown system, or no acceptance beside the number itself.
     """
     method, as_priced = _priced(row)
-    stated = stated_acceptance(row.acceptance, row.notes, system=row.system)
+    stated = stated_acceptance(row.acceptance, row.own_facts)
     shape, acceptance, about = _drafted(row, method, stated)
     remarks = (as_priced, shape.remark, about)
     return (

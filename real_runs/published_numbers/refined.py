@@ -39,7 +39,6 @@ from real_runs.published_numbers.reading.names import (
 from real_runs.published_numbers.reading.table import PublishedRow
 
 _DRAFTING = re.compile(r"^(HASS|EAGLE|DEER|CLLM|Lookahead|Jacobi Forcing)", re.IGNORECASE)
-_UNTIL_END = re.compile(r"counts tokens until EOS", re.IGNORECASE)
 _LONGEST_PROMPT = 8192
 
 
@@ -109,7 +108,7 @@ def refined_prediction(row: PublishedRow) -> Prediction:
     prompt, by_baseline, assumed = _prompt(row, static)
     remarks = tuple(filter(None, (model.remark, engine.remark, device_remark, assumed)))
     prediction = _answered(row, setting, static, tokens, prompt, remarks)
-    if row.value is not None and _UNTIL_END.search(row.notes):
+    if row.value is not None and row.own_facts.counts_text_alone:
         reason = (
             "counts the tokens of the text alone, whose number the row does not state; the ratio"
             " stands beside"
@@ -143,7 +142,9 @@ def _prompt(row: PublishedRow, static: Setting | None) -> tuple[float, bool, str
     together, where the row does not state the prompt.
     """
     stated, assumed = context_of(replace(row, prompt="" if "shot" in row.prompt else row.prompt), 0)
-    can_imply = static is not None and row.baseline is not None and not _UNTIL_END.search(row.notes)
+    can_imply = (
+        static is not None and row.baseline is not None and not row.own_facts.counts_text_alone
+    )
     if not can_imply or stated != ASSUMED_CONTEXT or not assumed:
         return float(stated), False, assumed
     assert static is not None and row.baseline is not None

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from costmodel.method import Method, Reported
 from costmodel.method_library import load_method, method_names
-from real_runs.published_numbers.reading.sources import facts_of
+from real_runs.published_numbers.reading.sources import facts_of, row_facts_of
 from real_runs.published_numbers.reading.table import PublishedRow
 
 _UNITS = {
@@ -59,6 +59,7 @@ def _row(method: Method, r: Reported) -> PublishedRow:
         system=method.title,
         source=r.source,
         facts=facts_of(r.source),
+        own_facts=row_facts_of(r.source, {}),
         group="full" if whole else ("partial" if r.model or r.device else "headline"),
         target=r.model,
         draft=r.draft,
@@ -80,11 +81,9 @@ def _row(method: Method, r: Reported) -> PublishedRow:
 
 
 def _stated(method: Method, r: Reported, accepted: str) -> str:
-    """The acceptance of a reported number: a mean, or a rate that its note gives."""
+    """The acceptance of a reported number: a mean or a rate."""
     if method.refine is not None and r.tokens_per_step is not None:
         return f"TPF {r.tokens_per_step}"
     if r.acceptance is not None:
         return accepted or f"alpha={r.acceptance}"
-    words = r.note.split()
-    rate = words[words.index("acceptance") + 1] if "acceptance" in words[:-1] else ""
-    return accepted or (f"alpha={rate}" if rate.replace(".", "", 1).isdigit() else "")
+    return accepted

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from real_runs.drafters.options import DrafterOptions, require
 
+USUAL_DRAFTERS = ("prompt-lookup", "early-exit")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepTiming:
@@ -76,7 +78,7 @@ class RecordOptions(DrafterOptions):
     model: Path | None = None
     prompts: Path | None = None
     prompts_per_kind: int | None = None
-    drafters: tuple[str, ...] = ("prompt-lookup", "early-exit")
+    drafters: tuple[str, ...] = USUAL_DRAFTERS
     temperatures: tuple[float, ...] = (0.0, 0.8)
     max_new_tokens: int = 160
     requests_at_once: int = 1

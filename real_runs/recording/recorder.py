@@ -26,12 +26,10 @@ from real_runs.decoding.speculative import SpeculativeRun
 from real_runs.decoding.stopping import looped_tokens
 from real_runs.drafters.drafter import RecordedDrafter
 from real_runs.drafters.registry import check_drafters, recorded_drafter
-from real_runs.drafters.target import Target
+from real_runs.drafters.target import Target, load_target
 from real_runs.drafters.token_recycling import walked_trace
 from real_runs.models.device import checked_device, device_title
-from real_runs.models.llama import Llama
-from real_runs.models.loading.tokenizer import Tokenizer
-from real_runs.models.loading.weights import find_model, load_weights
+from real_runs.models.loading.weights import find_model
 from real_runs.prompt_set import Prompt, read_prompts
 from real_runs.recording.arrays import encoded
 from real_runs.recording.files import RecordReport, mode_name, write_recordings
@@ -74,26 +72,23 @@ def record_traces(options: RecordOptions, progress: OnProgress) -> RecordReport:
         prompts = prompts.first_of_each_kind(options.prompts_per_kind)
     source = find_model(options.model)
     torch.set_num_threads(thread_count(options))
-    weights = load_weights(source)
-    setup = recording_setup(options, source, prompts, layers=weights.config.layers) | {
-        "model_sha256": weights.sha256,
+    target = load_target(
+        source,
+        options,
+        prompts,
+        device=device,
+        folder=options.fits or options.out,
+        report=lambda stage, done, total, detail: progress(
+            Progress(stage=stage, done=done, total=total, detail=detail)
+        ),
+    )
+    setup = recording_setup(options, source, prompts, layers=target.layers) | {
+        "model_sha256": target.sha256,
         "device": device_title(device),
     }
     with RecordingLog(
         options.out / f"{source.name}.part.jsonl", setup, resume=options.resume
     ) as log:
-        target = Target(
-            model=Llama(weights, device=device, dtype=getattr(torch, options.dtype)),
-            tokenizer=Tokenizer(source.path),
-            sha256=weights.sha256,
-            options=options,
-            prompts=prompts,
-            folder=options.fits or options.out,
-            name=source.name,
-            report=lambda stage, done, total, detail: progress(
-                Progress(stage=stage, done=done, total=total, detail=detail)
-            ),
-        )
         drafters = [recorded_drafter(name, target) for name in options.drafters]
         _record_missing(Recorder(options=options, target=target), drafters, log)
         if options.timing is not None:

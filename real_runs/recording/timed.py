@@ -206,7 +206,6 @@ def _decoder(
                 samplers[0],
                 tree=shape,
                 max_new_tokens=most,
-                learn=getattr(propose, "learn", None),
                 timed=True,
             )
         ]

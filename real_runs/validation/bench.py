@@ -1,28 +1,25 @@
 """How is anything that decodes put beside what was predicted of it?
 
-Every validation takes the same steps: runs of a plan are made round after round, a probe of the
-machine beside each; a log keeps them, and a later call goes on after it; costs are fitted on cells
-that are never scored; what was predicted of all others stands beside them as points. Leaves out
-what is peculiar to what decodes (`subject`), preparing it (recording and choosing), and what a
-point is (`score`).
+Every validation takes the same steps: runs are made in turn and kept (`real_runs.trials.make`);
+costs are fitted on cells that are never scored; what was predicted of all others stands beside them
+as points. Leaves out what is peculiar to what decodes (`subject`), preparing it (recording and
+choosing), and what a point is (`score`).
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from statistics import median, quantiles
+from statistics import quantiles
 from typing import Any
 
 from hardware_profiles.errors import InputError
 from real_runs.recording.log import RecordingLog
-from real_runs.servers.asking import FailedRunError
+from real_runs.trials.make import Tell, failures, make_runs
 from real_runs.validation.configurations import Some
 from real_runs.validation.rounds import probe_correlation, undisturbed
-from real_runs.validation.runs import FAILED, Run, failures, run_key, runs_of
+from real_runs.validation.runs import Run, runs_of
 from real_runs.validation.score import (
     Point,
     Validation,
@@ -32,7 +29,7 @@ from real_runs.validation.score import (
     summary,
     write_points,
 )
-from real_runs.validation.subject import BenchOptions, Place, Running, Subject, Tell, UnscoredError
+from real_runs.validation.subject import BenchOptions, Subject, UnscoredError
 
 RUNS, POINTS = "runs.part.jsonl", "validation.parquet"
 
@@ -72,112 +69,6 @@ def run_bench(
     validation = score(subject, entries, missing=missing, rounds=options.rounds)
     write_points(validation.points, options.out / POINTS)
     return validation
-
-
-def make_runs(
-    subject: Subject[Some],
-    log: RecordingLog,
-    *,
-    rounds: int,
-    deadline: float,
-    tell: Tell = lambda text: None,
-) -> int:
-    """Make every run that the log does not hold yet, until the deadline; how many are still
-    missing.
-
-    Args:
-        subject: what decodes.
-        log: where finished runs are kept, and which runs failed; those are tried again by a later
-            call.
-        rounds: times that everything is run.
-        deadline: `time.monotonic()` at which to end; no run is begun that would take longer than
-            its like did.
-        tell: called with how many runs are done of how many.
-    """
-    launches = subject.order(subject.plan, rounds)
-    work = _Work(
-        log=log,
-        deadline=deadline,
-        tell=tell,
-        total=sum(map(len, launches)),
-        finished={run_key(entry) for entry in log.finished if FAILED not in entry},
-    )
-    for places in launches:
-        while left := work.left(places):
-            if not (work.has_time_for(left[0]) and _launched(subject, left, work)):
-                return sum(len(work.left(places)) for places in launches)
-    return 0
-
-
-@dataclass(kw_only=True, slots=True)
-class _Work:
-    """What is finished, what it took, and until when to go on."""
-
-    log: RecordingLog
-    deadline: float
-    tell: Tell
-    total: int
-    finished: set[tuple[Any, ...]]
-    longest_s: dict[str, float] = field(default_factory=dict)
-    tried: int = 0
-    began_s: float = field(default_factory=time.monotonic)
-
-    def left(self, places: Sequence[Place[Some]]) -> list[Place[Some]]:
-        """Those of some runs that are not finished."""
-        return [place for place in places if run_key(place.entry) not in self.finished]
-
-    def has_time_for(self, place: Place[Some]) -> bool:
-        """Whether a run like the longest of its cell ends before the deadline."""
-        return time.monotonic() + self.longest_s.get(place.cell.name, 0.0) <= self.deadline
-
-    def note(self, place: Place[Some], values: Mapping[str, Any], took_s: float = 0.0) -> None:
-        """Keep a run that is finished, or that failed."""
-        self.log.append({**values, **place.entry})
-        self.finished.add(run_key(place.entry))
-        self.longest_s[place.cell.name] = max(self.longest_s.get(place.cell.name, 0.0), took_s)
-        self.tried += 1
-        now = time.monotonic()
-        left = self.total - len(self.finished)
-        left_s = min((now - self.began_s) / self.tried * left, self.deadline - now)
-        where = f"{place.cell.name}: {place.configuration.name}"
-        self.tell(
-            f"{len(self.finished)} of {self.total}: {where}, {max(left_s, 0.0) / 60:.0f} min left"
-        )
-
-
-def _launched(subject: Subject[Some], left: Sequence[Place[Some]], work: _Work) -> bool:
-    """One start: its runs until all are made or one fails, which is noted; False where the time is
-    up or a later call goes on.
-    """
-    at, started, warm = left[0], False, set[tuple[str, str]]()
-    try:
-        with subject.launch(at.configuration) as running:
-            started = True
-            if running is None:
-                return False
-            for at in left:
-                if not work.has_time_for(at):
-                    return False
-                if (name := (at.cell.name, at.configuration.name)) not in warm:
-                    warm.add(name)
-                    running.warm(at.configuration, at.group)
-                began = time.monotonic()
-                work.note(at, _measured(running, at), time.monotonic() - began)
-    except FailedRunError as error:
-        work.note(at, {FAILED: str(error)})
-    except InputError as error:
-        if started:
-            raise
-        for place in left:  # it does not start, so it would not for the other runs either
-            work.note(place, {FAILED: str(error)})
-    return True
-
-
-def _measured(running: Running[Some], at: Place[Some]) -> dict[str, Any]:
-    before = running.probes()
-    run = running.run(at.configuration, at.group)
-    probes = [*before, *running.probes()]
-    return {**run, "probe_s": median(probes) if probes else 0.0}
 
 
 def score(

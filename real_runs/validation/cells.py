@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from hardware_profiles.errors import InputError
 from hardware_profiles.whole_file import whole_file
 from real_runs.prompt_set import Prompt, PromptSet, prompt_set
+from real_runs.trials.trials import PromptCell
 
-Phase = Literal["fit", "score"]
 KINDS: dict[str, tuple[str, ...]] = {
     "overlap": ("summarising", "code editing"),
     "ordinary": ("chat", "reasoning"),
@@ -29,38 +27,6 @@ BATCHES = (1, 4)
 _SEPARATOR = "\n\n"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ValidationCell:
-    """Where configurations run beside each other.
-
-    Attributes:
-        phase: "fit" (loop costs) or "score".
-        kind: "overlap", "ordinary" or, while fitting, "fit".
-        context: tokens that prompts were filled up to; 0: as they are.
-        batch: requests that run together.
-        prompts: ids of its prompts, taken so many at once.
-    """
-
-    phase: Phase
-    kind: str
-    context: int
-    batch: int
-    prompts: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        """Unique, readable."""
-        length = f"{self.context} tokens" if self.context else "as they are"
-        return f"{self.kind}, {length}, batch {self.batch}"
-
-    @property
-    def groups(self) -> list[tuple[str, ...]]:
-        """Prompts that run together, group by group."""
-        return [
-            self.prompts[at : at + self.batch] for at in range(0, len(self.prompts), self.batch)
-        ]
-
-
 def make_cells(
     prompts: PromptSet,
     count: Callable[[str], int],
@@ -69,7 +35,7 @@ def make_cells(
     fitted_contexts: Sequence[int] = FITTED_CONTEXTS,
     batches: Sequence[int] = BATCHES,
     singles: int = 2,
-) -> tuple[list[ValidationCell], PromptSet]:
+) -> tuple[list[PromptCell], PromptSet]:
     """The cells of a validation, those to fit on first, and the prompts that they name.
 
     Args:
@@ -101,7 +67,7 @@ def make_cells(
                 for batch in batches:
                     ids = tuple(prompt.id for prompt in filled[: batch if batch > 1 else singles])
                     cells.append(
-                        ValidationCell(
+                        PromptCell(
                             phase=phase,  # type: ignore[arg-type]
                             kind=kind,
                             context=context,

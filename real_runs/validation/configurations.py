@@ -8,7 +8,7 @@ at (`cells`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Protocol, TypeVar
@@ -17,11 +17,12 @@ from scipy.stats import qmc  # type: ignore[import-untyped]
 
 from costmodel.configuration import DecodingConfiguration
 from hardware_profiles.errors import InputError
+from real_runs.drafters.drafter import Drafter, Validated
 from real_runs.drafters.registry import load_drafter, validated_names
 from real_runs.drafters.token_recycling import default_tree
+from real_runs.trials.trials import PLAIN
 from traces.kinds.tree import Tree, chain_tree
 
-PLAIN = "plain"
 FITTED_CHAINS = (3, 7)  # lengths that loop costs are fitted on and that are never scored
 FITTED_TREE_NODES = (7, 13)
 CHAINS = (1, 2, 4, 5, 6, 8)
@@ -153,20 +154,13 @@ def candidates(
         batch: requests that run together.
         recorded_nodes: trees of token recycling that were recorded; there are no others to predict.
     """
-    offered = []
-    for name in drafters:
-        if batch > 1 and not load_drafter(name).serves_batches:
-            continue
-        if not load_drafter(name).any_shape:
-            offered += [recycling(nodes) for nodes in recorded_nodes]
-            continue
-        offered += [
-            chain(name, k)
-            for k in (*CHAINS, *((12,) if load_drafter(name).records == "lengths" else ()))
-        ]
-        if name == "early-exit":
-            offered += [static_tree(name, nodes) for nodes in TREE_NODES]
-    return offered
+    return _configurations(
+        drafters,
+        batch,
+        recorded_nodes,
+        lengths=lambda drafter: (*CHAINS, *((12,) if drafter.records == "lengths" else ())),
+        tree_nodes=TREE_NODES,
+    )
 
 
 def fitted(
@@ -175,18 +169,36 @@ def fitted(
     """The configurations that loop costs are fitted on, plain decoding first; none of them is ever
     scored.
     """
-    configurations = [Configuration()]
+    configurations = _configurations(
+        drafters,
+        batch,
+        recorded_nodes,
+        lengths=lambda drafter: FITTED_CHAINS[: (drafter.validated or Validated()).fitted_lengths],
+        tree_nodes=FITTED_TREE_NODES,
+    )
+    return [Configuration(), *configurations]
+
+
+def _configurations(
+    drafters: Sequence[str],
+    batch: int,
+    recorded_nodes: Sequence[int],
+    *,
+    lengths: Callable[[Drafter], Sequence[int]],
+    tree_nodes: Sequence[int],
+) -> list[Configuration]:
+    """Chains of the lengths of a drafter, and trees of those that run them."""
+    configurations = []
     for name in drafters:
-        if batch > 1 and not load_drafter(name).serves_batches:
+        drafter = load_drafter(name)
+        if batch > 1 and not drafter.serves_batches:
             continue
-        if not load_drafter(name).any_shape:
+        if not drafter.any_shape:
             configurations += [recycling(nodes) for nodes in recorded_nodes]
             continue
-        configurations += [
-            chain(name, k) for k in FITTED_CHAINS[: 1 if name == "layer-skip" else 2]
-        ]
-        if name == "early-exit":
-            configurations += [static_tree(name, nodes) for nodes in FITTED_TREE_NODES]
+        configurations += [chain(name, k) for k in lengths(drafter)]
+        if drafter.validated is not None and drafter.validated.static_trees:
+            configurations += [static_tree(name, nodes) for nodes in tree_nodes]
     return configurations
 
 

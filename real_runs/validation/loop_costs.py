@@ -16,7 +16,7 @@ from scipy.optimize import nnls  # type: ignore[import-untyped]
 
 from costmodel.passes.forward import Deployment
 from hardware_profiles.errors import InputError
-from real_runs.validation.cells import ValidationCell
+from real_runs.trials.trials import Plan, PromptCell
 from real_runs.validation.configurations import Configuration
 from real_runs.validation.predict import (
     COVERAGE,
@@ -29,7 +29,7 @@ from real_runs.validation.predict import (
     verify_s,
 )
 from real_runs.validation.runs import Run
-from real_runs.validation.subject import Plan, Predictor, UnscoredError, grouped
+from real_runs.validation.subject import Predictor, UnscoredError, grouped
 from real_runs.validation.walk import Walk
 
 Steps = Callable[[Configuration, tuple[str, ...]], Walk]
@@ -252,7 +252,7 @@ def loop_predictor(
     costs = fit_costs(deployment, layers, examples)
 
     def predict(
-        cell: ValidationCell, configuration: Configuration, own: Sequence[Run]
+        cell: PromptCell, configuration: Configuration, own: Sequence[Run]
     ) -> dict[tuple[str, ...], tuple[Sequence[Run], Prediction]]:
         groups = grouped(cell, own)
         check_uncalibrated(own, calibrated)

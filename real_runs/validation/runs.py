@@ -1,7 +1,7 @@
 """What did decoding some prompts by a configuration take, once, and how is it kept?
 
 One record for every subject of a validation, and the lines of the log that hold it. Leaves out
-making runs (`bench`) and which rounds count (`rounds`).
+making runs (`real_runs.trials.make`) and which rounds count (`rounds`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from real_runs.decoding.timed_pass import TimedPass
+from real_runs.trials.make import FAILED, TOOK_S
 
 AGAIN = "again"  # key of repeats that are work of their own: each drew an acceptance
-FAILED = "failed"  # key of a run that failed, with the reason
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,26 +100,14 @@ class Run:
         return cls(**values)
 
 
-def run_key(entry: Mapping[str, Any]) -> tuple[str, str, tuple[str, ...], int]:
-    """Where an entry of the log belongs: cell, configuration, prompts and round."""
-    return entry["cell"], entry["configuration"], tuple(entry["prompts"]), entry["round"]
-
-
 def runs_of(entries: Sequence[Mapping[str, Any]]) -> list[Run]:
     """Every run that a log holds, repeats that are work of their own among them."""
     return [
-        Run.from_json({key: value for key, value in entry.items() if key != AGAIN} | dict(repeat))
+        Run.from_json(
+            {key: value for key, value in entry.items() if key not in (AGAIN, TOOK_S)}
+            | dict(repeat)
+        )
         for entry in entries
         if FAILED not in entry
         for repeat in ({}, *entry.get(AGAIN, ()))
-    ]
-
-
-def failures(entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Runs that failed and that were not made up for since, in words."""
-    finished = {run_key(entry) for entry in entries if FAILED not in entry}
-    return [
-        f"{entry['cell']}: {entry['configuration']}: round {entry['round']}: {entry[FAILED]}"
-        for entry in entries
-        if FAILED in entry and run_key(entry) not in finished
     ]

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from real_runs.validation.cells import ValidationCell
+from real_runs.trials.trials import PromptCell
 from real_runs.validation.configurations import NamedConfiguration
 from real_runs.validation.predict import Prediction
 from real_runs.validation.runs import Run
@@ -152,7 +152,7 @@ class Validation:
 
 
 def score_point(
-    cell: ValidationCell,
+    cell: PromptCell,
     configuration: NamedConfiguration,
     groups: Groups,
     *,

@@ -239,7 +239,7 @@ def test_a_campaign_keeps_what_found_no_room_among_its_results(
     from real_runs.campaigns import campaign as campaigns
 
     monkeypatch.setattr(
-        "real_runs.kernels.timing._LEAST_PROCESS_SHARE", 0.0
+        "real_runs.kernels.timing.LEAST_PROCESS_SHARE", 0.0
     )  # every row, whoever else computes here
     (tmp_path / "prompts.toml").write_text(
         'title = "t"\n[[prompts]]\nid = "p"\nkind = "any"\ntext = "one two one"\n'

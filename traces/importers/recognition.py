@@ -53,6 +53,12 @@ class Sample:
         """Whether the first JSON object has all of these keys."""
         return all(key in self.first for key in keys)
 
+    def first_of(self, key: str) -> Mapping[str, Any]:
+        """The first object of a list in the first JSON object; empty where there is none."""
+        listed = self.first.get(key)
+        inner = listed[0] if isinstance(listed, list) and listed else None
+        return inner if isinstance(inner, dict) else {}
+
     def tabulates(self, *names: str) -> bool:
         """Whether it is a table with all of these columns."""
         return bool(self.columns) and set(names) <= set(self.columns)

@@ -14,7 +14,7 @@ from app.questions.record import RecordQuestion
 from hardware_profiles.errors import InputError
 from real_runs.drafters.registry import drafter_names
 from real_runs.recording.files import RecordedFile
-from real_runs.recording.options import RecordOptions, StepTiming
+from real_runs.recording.options import USUAL_DRAFTERS, RecordOptions, StepTiming
 from real_runs.recording.record import record
 from traces.kinds.provenance import POLICY_KEY
 from traces.library import read_trace
@@ -164,5 +164,5 @@ def _recorded(file: RecordedFile) -> RecordedTrace:
 
 def _drafters(names: list[str] | None) -> tuple[str, ...]:
     if names != ["all"]:
-        return tuple(names or ("prompt-lookup", "early-exit"))
+        return tuple(names or USUAL_DRAFTERS)
     return drafter_names()

@@ -8,7 +8,7 @@ is escaped already. Leaves out what the pages say.
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
@@ -99,9 +99,11 @@ def figure_card(figures: dict[str, Figure], key: str, figure: Figure, title: str
     )
 
 
-def html_table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """A table of cells that are HTML already; the first column is text, the others numbers."""
-    kind = ["", *[' class="n"'] * (len(head) - 1)]
+def html_table(
+    head: Sequence[str], lines: Iterable[Sequence[str]], *, words: Collection[int] = (0,)
+) -> str:
+    """A table of cells that are HTML already; columns in `words` are text, the others numbers."""
+    kind = ["" if column in words else ' class="n"' for column in range(len(head))]
     top = "".join(f"<th{k}>{escape(name)}</th>" for name, k in zip(head, kind, strict=True))
     body = "".join(
         "<tr>"

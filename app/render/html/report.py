@@ -25,11 +25,13 @@ from app.render.html.optimize_sections import (
     schedule_words,
     shared_schedules,
 )
-from app.render.html.page import html_page, whole_answer, write_page
+from app.render.html.page import html_page, html_table, whole_answer, write_page
 from app.render.html.refining_page import refining_page
 from app.render.json import jsonable
 from hardware_profiles.units import MILLI
 from traces.kinds.tree import Tree
+
+_WORDS = (2, 3, 8)  # columns of the table of choices that hold words
 
 Json = Mapping[str, Any]
 
@@ -331,7 +333,7 @@ def _choices(answer: Rankings) -> str:
     if len(every) > len(answer.choices):
         more = (
             f"<details><summary>Every method at every batch ({len(every)} rows)</summary>"
-            f"{_table(head, map(cells, every))}</details>"
+            f"{html_table(head, map(cells, every), words=_WORDS)}</details>"
         )
     left_out = ", ".join(str(batch) for batch in answer.dropped_batches)
     note = (
@@ -344,7 +346,7 @@ def _choices(answer: Rankings) -> str:
         "<p>The fastest configuration at each batch, and how much slower the next best is; small"
         " print: 80 % "
         "intervals.</p>"
-        f"{_table((*head, 'next best', 'loses'), map(winner, answer.choices))}{note}{more}</section>"
+        f"{html_table((*head, 'next best', 'loses'), map(winner, answer.choices), words=_WORDS)}{note}{more}</section>"
     )
 
 
@@ -366,7 +368,7 @@ def _schedules(answer: Rankings) -> str:
     if not lines and not files:
         return ""
     head = ("method", "context (tokens)", "draft tokens by batch", "lost against the best K")
-    table = _table(head, lines, words=(0, 2)) if lines else ""
+    table = html_table(head, lines, words=(0, 2)) if lines else ""
     table += shared_schedules(answer)
     listed = f"<h3>Files that engines load</h3><ul>{''.join(files)}</ul>" if files else ""
     note = "<p>Chains only: engines read draft lengths, not trees, by batch.</p>" if lines else ""
@@ -412,7 +414,7 @@ def _origin(answer: Rankings) -> str:
     )
     return (
         '<section class="card"><h2>Where the numbers come from</h2>'
-        f"{_table(head, lines, words=range(7)) if lines else ''}"
+        f"{html_table(head, lines, words=range(7)) if lines else ''}"
         f"{_costs(answer)}"
         "<p>80 % intervals combine a bootstrap over recorded requests with the cost model’s"
         " measured residuals; where "
@@ -455,25 +457,7 @@ def _costs(answer: Rankings) -> str:
         "engine overhead",
         "dominant uncertainty",
     )
-    return _table(head, lines.values(), words=range(6))
-
-
-def _table(
-    head: Sequence[str], lines: Iterable[Sequence[str]], words: Iterable[int] = (2, 3, 8)
-) -> str:
-    """A table of cells that are HTML already; columns in `words` are text, the others numbers."""
-    kind = ["" if column in set(words) else ' class="n"' for column in range(len(head))]
-    top = "".join(f"<th{k}>{escape(name)}</th>" for name, k in zip(head, kind, strict=True))
-    body = "".join(
-        "<tr>"
-        + "".join(f"<td{k}>{cell}</td>" for cell, k in zip(line, kind, strict=True))
-        + "</tr>"
-        for line in lines
-    )
-    return (
-        '<div class="scroll"'
-        f' tabindex="0"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
-    )
+    return html_table(head, lines.values(), words=range(6))
 
 
 def _spread(value: str, span: str) -> str:

@@ -13,7 +13,13 @@ from real_runs.decoding.batch_speculative import BatchEarlyExit
 from real_runs.decoding.generate import Generation
 from real_runs.decoding.tree_speculative import EarlyExitReader, by_levels
 from real_runs.drafters.bridge_fit import FitRecipe, fit_bridge
-from real_runs.drafters.drafter import Drafter, LoopDrafter, RecordedDrafter, observed_ranks
+from real_runs.drafters.drafter import (
+    Drafter,
+    LoopDrafter,
+    RecordedDrafter,
+    Validated,
+    observed_ranks,
+)
 from real_runs.drafters.early_exit import DRAFT_DEPTH, RANK_WIDTH, EarlyExit, token_ranks
 from real_runs.drafters.expansion import ExpansionLimits, LlamaReader
 from real_runs.drafters.observed import invariant_drafter
@@ -112,5 +118,5 @@ DRAFTER = Drafter(
     observe=_observe,
     propose=_propose,
     check=_check,
-    validated=True,
+    validated=Validated(static_trees=True),
 )

@@ -9,7 +9,13 @@ from functools import partial
 from typing import Any
 
 from real_runs.decoding.tree_speculative import by_levels
-from real_runs.drafters.drafter import Drafter, LoopDrafter, RecordedDrafter, observed_ranks
+from real_runs.drafters.drafter import (
+    Drafter,
+    LoopDrafter,
+    RecordedDrafter,
+    Validated,
+    observed_ranks,
+)
 from real_runs.drafters.early_exit import DRAFT_DEPTH, RANK_WIDTH
 from real_runs.drafters.expansion import ExpansionLimits, LlamaReader
 from real_runs.drafters.layer_skip import (
@@ -122,6 +128,7 @@ DRAFTER = Drafter(
     observe=_observe,
     propose=_propose,
     check=check_span,
-    validated=True,
+    # it reads the prompt anew in every run
+    validated=Validated(fitted_lengths=1, longest_prompt=512),
     serves_batches=False,
 )

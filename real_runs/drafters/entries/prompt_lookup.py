@@ -9,6 +9,7 @@ from real_runs.drafters.drafter import (
     Drafter,
     LoopDrafter,
     RecordedDrafter,
+    Validated,
     batch_of_indexes,
     observed_lengths,
 )
@@ -42,5 +43,5 @@ DRAFTER = Drafter(
         target.options.ngram_sizes, target.options.most_draft_tokens
     ),
     propose=_propose,
-    validated=True,
+    validated=Validated(),
 )

@@ -8,6 +8,7 @@ from real_runs.drafters.drafter import (
     Drafter,
     LoopDrafter,
     RecordedDrafter,
+    Validated,
     batch_of_indexes,
     observed_lengths,
 )
@@ -44,5 +45,5 @@ DRAFTER = Drafter(
         target.options.least_match, target.options.most_draft_tokens
     ),
     propose=_propose,
-    validated=True,
+    validated=Validated(),
 )

@@ -8,7 +8,7 @@ from functools import partial
 from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.speculative import SpeculativeRun
 from real_runs.decoding.tree_speculative import speculate_tree
-from real_runs.drafters.drafter import Drafter, LoopDrafter, RecordedDrafter
+from real_runs.drafters.drafter import Drafter, LoopDrafter, RecordedDrafter, Validated
 from real_runs.drafters.token_recycling import CANDIDATES, NOTES, TokenRecycling, default_tree
 from real_runs.models.llama import Llama
 
@@ -25,9 +25,7 @@ def token_recycling_drafter(model: Llama, nodes: int) -> RecordedDrafter:
         table = TokenRecycling(
             model.config.vocabulary, candidates=min(CANDIDATES, model.config.vocabulary)
         )
-        return speculate_tree(
-            model, prompt, table, sampler, tree=tree, max_new_tokens=most, learn=table.learn
-        )
+        return speculate_tree(model, prompt, table, sampler, tree=tree, max_new_tokens=most)
 
     return RecordedDrafter(
         title=f"token recycling, tree of {tree.draft_tokens} draft tokens",
@@ -54,7 +52,7 @@ DRAFTER = Drafter(
     propose=lambda target: LoopDrafter(
         tree=partial(TokenRecycling, target.model.config.vocabulary)
     ),
-    validated=True,
+    validated=Validated(),
     serves_batches=False,
     any_shape=False,
 )

@@ -67,38 +67,28 @@ class HeadStore:
     def trained(
         self,
         blank: Head,
-        kind: str,
+        title: str,
         training: Training,
         fit: Callable[..., Head],
         *,
-        shape: dict[str, Any],
-        title: str,
-        options: Mapping[str, Any] | None = None,
-        capture: Sequence[int] = (),
+        size: Mapping[str, Any],
     ) -> tuple[Head, dict[str, Any]]:
         """A head as kept in the folder, or trained now and kept there; and the parameters that tell
         it from others.
 
         Args:
             blank: untrained; takes the values of the file.
-            kind: of its recipe and file.
+            title: what progress and, in small letters, its recipe and file call it.
             training: how it is trained, where no steps are stated.
-            fit: trains it; called with the model, the text, the training, options and `report`.
-            shape: what its recipe says of its size.
-            title: what progress calls it.
-            options: of `fit`; None: the shape.
-            capture: layers whose states it reads, beside the usual ones.
+            fit: trains it; called with the model, the text, the training, the size and `report`.
+            size: what its recipe says of it; `capture` are layers whose states it reads, beside
+                the usual ones.
         """
-        training = self.training(training)
-        recipe, path = self.recipe(kind, shape, training), self.path(f"{kind}.safetensors")
+        training, kind = self.training(training), title.lower().replace(" ", "-")
+        recipe, path = self.recipe(kind, dict(size), training), self.path(f"{kind}.safetensors")
         if not load_head(blank, recipe, path):
-            blank = fit(
-                self.model,
-                self.written(capture),
-                training,
-                **(shape if options is None else options),
-                report=self.progress(title),
-            )
+            text = self.written(size.get("capture", ()))
+            blank = fit(self.model, text, training, **size, report=self.progress(title))
             save_head(blank, recipe, path)
         return blank, recipe_parameters(recipe) | {"head_sha256": module_sha256(blank)}
 

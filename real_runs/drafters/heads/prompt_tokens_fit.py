@@ -53,16 +53,16 @@ def fit_prompt_tokens(
     text: HeadText,
     training: PromptTraining,
     *,
-    count: int = PROMPT_TOKENS,
+    prompt_tokens: int = PROMPT_TOKENS,
     report: Callable[[int, int, float], None] | None = None,
 ) -> PromptTokens:
     """Train prompt tokens.
 
     Args:
         model: the target, of plain Llama layers.
-        text: what it wrote; rows longer than count + 2 tokens.
+        text: what it wrote; rows longer than prompt_tokens + 2 tokens.
         training: how.
-        count: how many.
+        prompt_tokens: how many.
         report: called with (steps done, steps, loss).
 
     Raises:
@@ -70,7 +70,7 @@ def fit_prompt_tokens(
     """
     layers = frozen_layers(model)
     generator = torch.Generator().manual_seed(training.seed)
-    prompts = PromptTokens(model.config.width, count=count)
+    prompts = PromptTokens(model.config.width, count=prompt_tokens)
     words_used = embedded(model, text.tokens.flatten())
     with torch.no_grad():
         noise = torch.randn(prompts.embeddings.shape, generator=generator)
@@ -86,14 +86,16 @@ def fit_prompt_tokens(
             # last prompt token
             drawn = (
                 1
-                + torch.randperm(len(row) - 1 - count, generator=generator)[: training.places]
+                + torch.randperm(len(row) - 1 - prompt_tokens, generator=generator)[
+                    : training.places
+                ]
                 .sort()
                 .values
             )
             cache = model.new_cache(len(row))
             model.forward(row, cache, logits="none")
-            states = _behind(layers, prompts, cache, drawn)
-            for depth in range(count):
+            states = states_behind(layers, prompts, cache, drawn)
+            for depth in range(prompt_tokens):
                 wanted = drawn + 1 + depth
                 logits = head_logits(model, states[:, depth], words)
                 total = total + _LOSS_WEIGHT**depth * cross_entropy(
@@ -105,11 +107,19 @@ def fit_prompt_tokens(
     return prompts
 
 
-def _behind(
+def states_behind(
     layers: list[DecoderLayer], prompts: PromptTokens, cache: KVCache, places: torch.Tensor
 ) -> torch.Tensor:
-    """States [P, prompt tokens, width] of prompt tokens that follow P places of the text in the
-    cache.
+    """States of prompt tokens that follow places of a text, as the target would have them.
+
+    Args:
+        layers: of the target, frozen.
+        prompts: the prompt tokens.
+        cache: of the text, all of which the target has read.
+        places: int64 [P], ascending.
+
+    Returns:
+        After the last layer, float32 [P, prompt tokens, width]; gradients reach the prompt tokens.
     """
     count, length = prompts.count, cache.capacity
     turned = rotation(layers[0].config, (places[:, None] + 1 + torch.arange(count)).flatten())

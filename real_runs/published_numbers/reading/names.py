@@ -135,17 +135,14 @@ def _spellings(text: str) -> Iterator[str]:
 
 
 def engine_of(row: PublishedRow) -> ReadName:
-    """The engine that a row was measured on: stated by the row or named in its words, else what is
-    known of its source, else none.
+    """The engine that a row was measured on: stated by the row, known of it, or named in its cells,
+    else what is known of its source, else none.
     """
-    if row.engine:
-        return ReadName(row.engine, "")
-    for text in (row.notes, f"{row.system} {row.draft} {row.baseline_unit}", row.source):
-        engines = [engine for word, engine in _ENGINE_WORDS.items() if word in text.casefold()]
-        if engines:
-            return ReadName(engines[0], "")
-    if row.facts.engine:
-        return ReadName(row.facts.engine, "")
+    named = f"{row.system} {row.draft} {row.baseline_unit}".casefold()
+    in_cells = [engine for word, engine in _ENGINE_WORDS.items() if word in named]
+    for engine in (row.engine, row.own_facts.engine, *in_cells, row.facts.engine):
+        if engine:
+            return ReadName(engine, "")
     return ReadName(
         "none", "the source's engine is not known: passes alone, without any engine's overhead"
     )

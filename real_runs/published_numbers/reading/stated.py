@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 
+from real_runs.published_numbers.reading.sources import RowFacts
+
 _NUMBER = r"(\d+(?:\.\d+)?|\.\d+)"
 _TAU = re.compile(rf"(?:\btau|\bS|\bTPF)\s*=?\s*{_NUMBER}")
 _RATE = re.compile(rf"(?<![\w-])alpha\s*=\s*{_NUMBER}\s*(%?)", re.IGNORECASE)
@@ -17,11 +19,10 @@ _POSITIONS = re.compile(
 )
 _FIRST = re.compile(rf"(?<!\d)(\d+)-alpha\s*{_NUMBER}")
 _WITHOUT_BONUS = re.compile(r"excluding bonus|excl\. bonus|exclude the bonus", re.IGNORECASE)
-_ROWS_WITHOUT_BONUS = re.compile(r"(\w[\w-]*) rows exclude the bonus", re.IGNORECASE)
-_VECTOR = re.compile(r"(?:alpha|acceptance) vector\b(?:[^(;]*\()?\s*((?:0?\.\d+,\s*)+)")
 _RATIO = re.compile(rf"\bc\s*[=~]\s*{_NUMBER}")
 _PER_TOKEN = re.compile(rf"~?{_NUMBER}\s*ms/(?:token|step)|draft [\d.]+ s/\d+ tok = {_NUMBER} ms")
 _VERIFYING = re.compile(rf"verify {_NUMBER} ms per round")
+_NO_FACTS = RowFacts()
 _PER_ROUND = re.compile(rf"~?{_NUMBER}(?:\s*-\s*{_NUMBER})?\s*ms/round|draft {_NUMBER} ms")
 
 
@@ -42,7 +43,7 @@ class StatedAcceptance:
     siblings: tuple[float, ...] = ()
 
 
-def stated_acceptance(text: str, notes: str = "", *, system: str = "") -> StatedAcceptance:
+def stated_acceptance(text: str, facts: RowFacts = _NO_FACTS) -> StatedAcceptance:
     """The acceptance that a cell states; a mean that leaves out the bonus token is one more here.
 
     Per-position rates are conditional there and unconditional here. `4-alpha` is the mean over the
@@ -50,9 +51,8 @@ def stated_acceptance(text: str, notes: str = "", *, system: str = "") -> Stated
 
     Args:
         text: the cell.
-        notes: of the row; vectors of siblings stand there, and whose rows leave out the bonus token
-            in tables that mix two ways to count.
-        system: whose row it is.
+        facts: what is known of the row: whether the bonus token is left out where the cell does not
+            say so, and rates of siblings where it is empty.
 
     >>> stated_acceptance("tau=2.98 EXCLUDING bonus (step yields 3.98)").tokens_per_step
     3.98
@@ -62,8 +62,7 @@ def stated_acceptance(text: str, notes: str = "", *, system: str = "") -> Stated
     tau, rate = _TAU.search(text), _RATE.search(text)
     tokens = float(tau[1]) if tau else None
     if tokens is not None:
-        named = {row.casefold() for row in _ROWS_WITHOUT_BONUS.findall(notes)}
-        without = _WITHOUT_BONUS.search(text) or system.partition(" ")[0].casefold() in named
+        without = facts.without_bonus or _WITHOUT_BONUS.search(text)
         tokens = round(tokens + (1.0 if without else 0.0), 9)
     depths: tuple[float, ...] = ()
     if positions := _POSITIONS.search(text):
@@ -71,17 +70,11 @@ def stated_acceptance(text: str, notes: str = "", *, system: str = "") -> Stated
     elif firsts := _FIRST.findall(text):
         depths = _unconditional(_spread({int(at): float(mean) for at, mean in firsts}))
     value = float(rate[1]) / (100.0 if rate[2] else 1.0) if rate and not depths else None
-    vector = _VECTOR.search(notes)
-    siblings = (
-        tuple(float(share) for share in vector[1].strip(" ,").split(","))
-        if vector and not text
-        else ()
-    )
     return StatedAcceptance(
         tokens_per_step=tokens,
         rate=value if value is None or value <= 1.0 else None,
         by_depth=depths,
-        siblings=siblings,
+        siblings=() if text else facts.siblings,
     )
 
 

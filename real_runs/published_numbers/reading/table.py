@@ -7,7 +7,6 @@ of one type, in words as published. Leaves out what the words mean (`shapes`, `s
 
 import csv
 import io
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,14 +14,17 @@ from typing import Any, Literal
 
 from hardware_profiles.errors import InputError, UnknownNameError
 from real_runs.published_numbers.reading.amounts import is_range, number, token_count
-from real_runs.published_numbers.reading.sources import SERVICES, SourceFacts, facts_of
+from real_runs.published_numbers.reading.sources import (
+    SERVICES,
+    RowFacts,
+    SourceFacts,
+    facts_of,
+    row_facts_of,
+)
 from traces.importers.files import read_text
 
 Group = Literal["full", "partial", "headline"]
 GROUPS: tuple[Group, ...] = ("full", "partial", "headline")
-_STEP = re.compile(
-    r"latency \S+ at bs1 => (\d+(?:\.\d+)?) ms/step|latency \S+ => (\d+(?:\.\d+)?) ms/step"
-)
 MOST_ROWS = 100_000
 MOST_CHARACTERS = 1 << 16  # of a cell
 _SHARED = (
@@ -108,9 +110,10 @@ class PublishedRow:
         value: the number; None: not stated, or a ratio alone.
         unit: of `value`.
         speedup: ratio to the baseline; None: not stated.
-        notes: what else is known.
+        notes: what else is known, for a reader; nothing is read from it.
         engine: that the row states in a column of its own.
         facts: what is known of its source.
+        own_facts: what its source says of this row beside its columns.
         problem: why the row cannot be read; empty where it can.
     """
 
@@ -141,6 +144,7 @@ class PublishedRow:
     notes: str = ""
     engine: str = ""
     facts: SourceFacts = field(default_factory=SourceFacts)
+    own_facts: RowFacts = field(default_factory=RowFacts)
     problem: str = ""
 
     @property
@@ -213,6 +217,7 @@ def _row(line: int, kind: str, header: Sequence[str], cells: Sequence[str]) -> P
         name: cell.strip()[:MOST_CHARACTERS] for name, cell in zip(header, cells, strict=False)
     }
     of = cell_by_column.get
+    own = row_facts_of(of("source", ""), cell_by_column)
     shared: dict[str, Any] = {
         "line": line,
         "kind": kind,
@@ -229,6 +234,7 @@ def _row(line: int, kind: str, header: Sequence[str], cells: Sequence[str]) -> P
         "notes": of("notes", ""),
         "engine": of("engine", ""),
         "facts": _facts(of("source", ""), of("service", "")),
+        "own_facts": own,
         "speedup": number(of("speedup", "")),
         "problem": _problem(header, cells, cell_by_column),
     }
@@ -237,20 +243,7 @@ def _row(line: int, kind: str, header: Sequence[str], cells: Sequence[str]) -> P
             of("prompt_len", ""), of("dataset", "")
         ):
             shared["group"] = "partial"  # every forward computes the prompt, or attends to it
-        step = _STEP.search(shared["notes"])
-        if step:  # time at batch 1 beside images per second of another batch, or alone
-            shared |= {"batch": "1"} if step[1] else {}
-            return PublishedRow(
-                **shared,
-                target=of("model", ""),
-                output=of("gen_len", ""),
-                shape=of("block_len", ""),
-                plain_steps=of("steps_baseline", ""),
-                acceptance=of("steps", ""),
-                value=float(step[1] or step[2]),
-                unit="ms/step",
-            )
-        return PublishedRow(
+        row = PublishedRow(
             **shared,
             target=of("model", ""),
             output=of("gen_len", ""),
@@ -262,6 +255,10 @@ def _row(line: int, kind: str, header: Sequence[str], cells: Sequence[str]) -> P
             baseline=number(of("tps_baseline", "")),
             baseline_unit="tok/s" if of("tps_baseline") else "",
         )
+        if own.step_ms is None:
+            return row
+        per_step: dict[str, Any] = {"value": own.step_ms, "unit": "ms/step", "batch": "1"}
+        return replace(row, **per_step, baseline=None, baseline_unit="")
     return PublishedRow(
         **shared,
         target=of("target", ""),

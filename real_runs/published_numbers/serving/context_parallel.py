@@ -33,8 +33,6 @@ _FLASH_ATTENTION_3 = (
     "device.constants.context.unit_s=0",
 )
 _QUANTISED = ("gate_up", "down")
-_PARTS = re.compile(r"CP(\d+)")
-_TENSOR = re.compile(r"TP(\d+)")
 _CACHED = re.compile(r"P=(\d+), new T=(\d+)")
 _MISSED = re.compile(r"new T=(\d+(?:\.\d+)?)% miss")
 
@@ -57,12 +55,8 @@ def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
     Reference: Yang et al., "Context Parallelism for Scalable Million-Token Inference"
     (arXiv:2411.01783).
     """
-    parts, tensor = _PARTS.search(f"{row.notes} {row.data}"), _TENSOR.search(row.notes)
-    plan = ParallelPlan(
-        context=int(parts[1]) if parts else 1,
-        tensor=int(tensor[1]) if tensor else 8,
-        backend="nccl",
-    )
+    parts, tensor = row.own_facts.parallel
+    plan = ParallelPlan(context=parts, tensor=tensor, backend="nccl")
     seconds = _token_s(row, plan) if row.unit.startswith("ms TTIT") else _prompt_s(row, plan)
     return Prediction(
         row=row,
@@ -94,7 +88,6 @@ def _prompt_s(row: PublishedRow, plan: ParallelPlan) -> float:
         old, new = 0.0, float(token_count(row.prompt) or 0)
     if new <= 0.0:
         raise InputError("states no length of the prompt", key="prompt_len", value=row.prompt)
-    ring = "pass_q" if "pass-q" in row.notes.casefold() else "pass_kv"
     return _pass_s(
         plan,
         _FLASH_ATTENTION_3,
@@ -103,7 +96,7 @@ def _prompt_s(row: PublishedRow, plan: ParallelPlan) -> float:
         context=old,
         logits="last",
         prefill=True,
-        ring=ring,
+        ring=row.own_facts.ring,
     )
 
 

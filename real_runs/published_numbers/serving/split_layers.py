@@ -4,7 +4,6 @@ feed-forward layers serve?
 Rows of Step-3's layer times and deployments. Leaves out the prices of tokens (`token_cost`).
 """
 
-import re
 from dataclasses import replace
 
 from costmodel.architectures.architecture import Architecture, Block
@@ -25,7 +24,6 @@ from real_runs.published_numbers.reading.table import PublishedRow
 
 _FP8 = Precision(weights="fp8", activations="fp8", kv="fp8")
 _FP8_PRODUCTS = Precision(weights="fp8", activations="fp8", kv="bf16")
-_NODES = re.compile(r"(\d+)A(\d+)F")
 _NODE_DEVICES = 8
 _MICRO_BATCHES = 3  # section 4: three circulate between attention and feed-forward nodes
 
@@ -34,9 +32,7 @@ def answers(row: PublishedRow) -> bool:
     """Whether a row asks for one attention layer, or for a deployment of attention and feed-forward
     nodes.
     """
-    return row.unit == "us/layer" or (
-        row.unit == "tok/s/GPU" and _NODES.search(row.notes) is not None
-    )
+    return row.unit == "us/layer" or (row.unit == "tok/s/GPU" and row.own_facts.nodes is not None)
 
 
 def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
@@ -68,12 +64,9 @@ def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
 
 
 def _deployed(row: PublishedRow, context: float, device: Device) -> float:
-    """Tokens per second and device of attention nodes beside feed-forward nodes, `3A2F` in the
-    notes.
-    """
-    nodes = _NODES.search(row.notes)
-    assert nodes is not None
-    attention, feed_forward, batch = int(nodes[1]), int(nodes[2]), batch_of(row)
+    """Tokens per second and device of attention nodes beside feed-forward nodes."""
+    assert row.own_facts.nodes is not None
+    (attention, feed_forward), batch = row.own_facts.nodes, batch_of(row)
     precision = _FP8_PRODUCTS if "bf16 attention" in row.precision else _FP8
     name = system_name(row.system).casefold()
     requests = batch / _MICRO_BATCHES / (_NODE_DEVICES * attention)

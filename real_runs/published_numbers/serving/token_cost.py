@@ -4,7 +4,6 @@ Bytes and FLOPs of attention per token, and dollars of attention and feed-forwar
 whose prices and peaks the row states. Leaves out everything that keeps a device from its roofs.
 """
 
-import re
 from dataclasses import replace
 
 from costmodel.architectures.library import load_model
@@ -21,7 +20,6 @@ from real_runs.published_numbers.reading.table import PublishedRow
 
 UNITS = ("bytes/token", "flops/token", "$/1m tokens")
 _FP8 = Precision(weights="fp8", activations="fp8", kv="fp8")
-_NUMBERS = re.compile(r"\d+(?:\.\d+)?|\.\d+")
 _MIXED = "llama-4-maverick"  # 16-bit caches in its unchunked layers there (section 4.1)
 
 
@@ -78,24 +76,21 @@ def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
 
 
 def _priced(row: PublishedRow) -> Device:
-    """The row's device with the price, peak and bandwidth that its notes give: `H20 $.8
-    148/296/4.0`.
+    """The row's device with the price, peak and bandwidth that its source reckons with.
 
     Raises:
-        InputError: the notes do not price it.
+        InputError: they are not known.
     """
-    match = re.search(rf"{re.escape(row.hardware)} \$(\d*\.?\d+)(?:/h)?\s+([^,;]*)", row.notes)
-    rates = _NUMBERS.findall(re.sub(r"\([^)]*\)", "", match[2])) if match else []
-    if match is None or len(rates) < 2:
+    priced = row.own_facts.priced
+    if priced is None:
         raise InputError(
-            "states no price, peak and bandwidth of the device", key="notes", value=row.hardware
+            "states no price, peak and bandwidth of the device", key="hardware", value=row.hardware
         )
-    peak, bandwidth = float(rates[-2]) * 1e12, float(rates[-1]) * 1e12
     return load_device(
         stated_device(row.hardware).profile,
         [
-            f"device.price_usd_per_hour={float(match[1])}",
-            f"device.peak_flops_per_s.fp8={peak}",
-            f"device.bandwidth_bytes_per_s={bandwidth}",
+            f"device.price_usd_per_hour={priced.usd_per_hour}",
+            f"device.peak_flops_per_s.fp8={priced.fp8_flops_per_s}",
+            f"device.bandwidth_bytes_per_s={priced.bytes_per_s}",
         ],
     )

@@ -26,8 +26,10 @@ from real_runs.models.loading.transformers_model import transformers_model
 from real_runs.models.loading.weights import find_model, load_weights
 from real_runs.models.processor import cpu_title
 from real_runs.prompt_set import Prompt, PromptSet, read_prompts
+from real_runs.trials.make import Tell
+from real_runs.trials.trials import Plan, PromptCell
 from real_runs.validation.bench import run_bench
-from real_runs.validation.cells import KINDS, ValidationCell
+from real_runs.validation.cells import KINDS
 from real_runs.validation.configurations import Configuration, chain
 from real_runs.validation.deployment import loop_deployment
 from real_runs.validation.engines.lookup_walk import lookup_walk
@@ -40,7 +42,7 @@ from real_runs.validation.loop_costs import loop_predictor
 from real_runs.validation.predict import DraftLayers
 from real_runs.validation.rounds import usual
 from real_runs.validation.score import Validation
-from real_runs.validation.subject import BenchOptions, Plan, Subject, Tell
+from real_runs.validation.subject import BenchOptions, Subject
 from real_runs.validation.walk import Walk
 
 FITTED_DRAFT_TOKENS = 3
@@ -205,7 +207,7 @@ def _plan(
     """
     lookups = {"fit": FITTED_DRAFT_TOKENS, "score": draft_tokens}
     cells = [
-        ValidationCell(
+        PromptCell(
             phase="fit",
             kind="fit",
             context=len(prompts[prompt.id]),
@@ -215,7 +217,7 @@ def _plan(
         for prompt in chosen["fit"]
     ]
     cells += [
-        ValidationCell(
+        PromptCell(
             phase="score",
             kind=kind,
             context=0,

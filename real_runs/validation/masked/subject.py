@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hardware_profiles.errors import InputError
 from real_runs.models.processor import cpu_title
 from real_runs.training import module_sha256
-from real_runs.validation.cells import ValidationCell
+from real_runs.trials.trials import Plan, PromptCell
 from real_runs.validation.masked.decoder import MaskedDecoder
 from real_runs.validation.masked.predict import Foretold, fit_costs, foretold
 from real_runs.validation.masked.settings import CanvasSetting
@@ -26,7 +26,7 @@ from real_runs.validation.predict import Prediction
 from real_runs.validation.rounds import pooled, steadied, undisturbed
 from real_runs.validation.runs import Run
 from real_runs.validation.score import Groups
-from real_runs.validation.subject import Plan, Predictor, Subject, UnscoredError
+from real_runs.validation.subject import Predictor, Subject, UnscoredError
 from traces.replay.confidence.anchors import Anchors
 
 _LEAST_SHARE = 0.5  # of a cell's batches that must have run undisturbed
@@ -103,7 +103,7 @@ def _predictor(
     costs, plain = fit_costs(timed), anchors["none"]
     one_token = plain.final_ids[_one_token_runs(plain)]
 
-    def predict(cell: ValidationCell, setting: CanvasSetting, runs: Sequence[Run]) -> Groups:
+    def predict(cell: PromptCell, setting: CanvasSetting, runs: Sequence[Run]) -> Groups:
         """The batches that ran, beside the mean batch of anchors' prompts."""
         if len(runs) < _LEAST_SHARE * len(cell.groups):
             rule = f"{len(runs)} of {len(cell.groups)} batches ran undisturbed"

@@ -24,14 +24,15 @@ from real_runs.masked.training import MaskedRecipe, masked_model
 from real_runs.recording.masked import MaskedRecording, record_masked, trace_path
 from real_runs.recording.options import Progress
 from real_runs.training import module_sha256
+from real_runs.trials.make import Tell
+from real_runs.trials.trials import Plan, PromptCell
 from real_runs.validation.bench import run_bench
-from real_runs.validation.cells import ValidationCell
 from real_runs.validation.masked.decoder import MaskedDecoder
 from real_runs.validation.masked.predict import Foretold
 from real_runs.validation.masked.settings import CanvasSetting, fitted_settings, scored_settings
 from real_runs.validation.masked.subject import masked_canvases
 from real_runs.validation.score import Point, Regret, Validation, regrets, summary
-from real_runs.validation.subject import BenchOptions, Plan, Tell
+from real_runs.validation.subject import BenchOptions
 from traces.kinds.refine_policy import CACHES, RefinePolicy
 from traces.replay.confidence.anchors import Anchors
 from traces.replay.confidence.anchors import pooled as pooled_anchors
@@ -231,9 +232,9 @@ def _plan(options: MaskedOptions, prompts: Sequence[str]) -> Plan[CanvasSetting]
     A budget that ends early has timed what every prediction needs.
     """
     scored, fitted = tuple(prompts[: options.prompts]), tuple(prompts[options.prompts :])
-    plan: list[tuple[ValidationCell, list[CanvasSetting]]] = []
+    plan: list[tuple[PromptCell, list[CanvasSetting]]] = []
     for batch in range(1, max(*options.batches, _DRAFTS) + 1):
-        cell = ValidationCell(
+        cell = PromptCell(
             phase="fit",
             kind="fit",
             context=0,
@@ -242,7 +243,7 @@ def _plan(options: MaskedOptions, prompts: Sequence[str]) -> Plan[CanvasSetting]
         )
         plan.append((cell, fitted_settings(batch, rules=batch in options.batches)))
     for batch in sorted(options.batches):
-        cell = ValidationCell(phase="score", kind="names", context=0, batch=batch, prompts=scored)
+        cell = PromptCell(phase="score", kind="names", context=0, batch=batch, prompts=scored)
         plan.append((cell, scored_settings(batch, options.named)))
     return Plan(cells=plan, chosen={})
 
@@ -260,7 +261,7 @@ def _choices(
     of_name = {setting.name: setting for _, setting in plan.scored}
 
     @cache
-    def texts(cell: ValidationCell, name: str) -> NDArray[np.int32]:
+    def texts(cell: PromptCell, name: str) -> NDArray[np.int32]:
         settled = [decoder.decoded(of_name[name], group) for group in cell.groups]
         return np.concatenate([batch.tokens for batch in settled])
 

@@ -15,7 +15,7 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.recommend import recommend
 from costmodel.passes.deployment import Deployment
 from real_runs.drafters.registry import load_drafter
-from real_runs.validation.cells import ValidationCell
+from real_runs.trials.trials import PromptCell
 from real_runs.validation.configurations import FITTED_CHAINS, Configuration
 from real_runs.validation.own_loop.recordings import Recordings, cell_traces
 
@@ -25,7 +25,7 @@ OFFERED_TREES = (4, 8, 16)
 
 def chosen_configuration(
     recordings: Recordings,
-    cell: ValidationCell,
+    cell: PromptCell,
     drafters: Sequence[str],
     *,
     deployment: Deployment,

@@ -17,14 +17,15 @@ from real_runs.decoding.batch_speculative import speculate_batch
 from real_runs.decoding.generate import generate
 from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.speculative import SpeculativeRun, speculate
+from real_runs.decoding.times import now
 from real_runs.decoding.tree_speculative import speculate_tree
-from real_runs.drafters.drafter import LoopDrafter
+from real_runs.drafters.drafter import Form, LoopDrafter, form_of
 from real_runs.drafters.prompt_lookup import PromptLookup
 from real_runs.drafters.registry import loop_drafter
 from real_runs.drafters.suffix_automaton import SuffixAutomaton
 from real_runs.drafters.target import Target
 from real_runs.validation.configurations import Configuration
-from real_runs.validation.own_loop.timed_model import TimedDraft, TimedModel, now
+from real_runs.validation.own_loop.timed_model import TimedDraft, TimedModel
 
 _PROBE_CONTEXT, _PROBES = 128, 3
 _WARM_TOKENS = 4
@@ -120,26 +121,17 @@ class LoopDecoder:
                 self.model, ids, draft, samplers, tree=configuration.shape, max_new_tokens=limit
             )
         elif configuration.tree is not None:
+            tree = configuration.tree
             runs = [
                 speculate_tree(
-                    self.model,
-                    ids[0],
-                    draft,
-                    samplers[0],
-                    tree=configuration.tree,
-                    max_new_tokens=limit,
-                    learn=draft.learn if draft.learns else None,
+                    self.model, ids[0], draft, samplers[0], tree=tree, max_new_tokens=limit
                 )
             ]
         else:
+            most = configuration.draft_tokens
             runs = [
                 speculate(
-                    self.model,
-                    ids[0],
-                    draft,
-                    samplers[0],
-                    draft_tokens=configuration.draft_tokens,
-                    max_new_tokens=limit,
+                    self.model, ids[0], draft, samplers[0], draft_tokens=most, max_new_tokens=limit
                 )
             ]
         return [(list(run.tokens), run) for run in runs], draft
@@ -153,13 +145,8 @@ class LoopDecoder:
             if source.batch is None:
                 raise InputError("decodes one request at a time", key="drafter", value=name)
             return source.batch(ids)
-        if configuration.tree is not None:
-            if source.tree is None:
-                raise InputError("drafts chains alone", key="drafter", value=name)
-            return source.tree()
-        if source.chain is None:
-            raise InputError("drafts trees alone", key="drafter", value=name)
-        proposer = source.chain()
+        form: Form = "chain" if configuration.tree is None else "tree"
+        proposer: Callable[..., Any] = form_of(source, form, key="drafter", name=name)()
         if isinstance(proposer, PromptLookup | SuffixAutomaton):
             proposer.extend(ids[0])
         return proposer

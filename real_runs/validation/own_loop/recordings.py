@@ -18,7 +18,8 @@ import numpy as np
 from real_runs.prompt_set import PromptSet, prompt_set
 from real_runs.recording.options import Progress, RecordOptions
 from real_runs.recording.record import record
-from real_runs.validation.cells import ValidationCell, write_prompts
+from real_runs.trials.trials import PromptCell
+from real_runs.validation.cells import write_prompts
 from real_runs.validation.configurations import (
     FITTED_RECYCLING_NODES,
     RECYCLING_NODES,
@@ -70,7 +71,7 @@ class Recordings:
 def make_recordings(
     options: RecordOptions,
     prompts: PromptSet,
-    cells: Sequence[ValidationCell],
+    cells: Sequence[PromptCell],
     *,
     tell: Tell = lambda text: None,
 ) -> Recordings:
@@ -120,7 +121,7 @@ def share_fits(recorded: Path, folder: Path) -> None:
 
 
 def cell_traces(
-    recordings: Recordings, cell: ValidationCell, drafters: Sequence[str], folder: Path
+    recordings: Recordings, cell: PromptCell, drafters: Sequence[str], folder: Path
 ) -> dict[str, Path]:
     """Traces of the prompts of one cell alone, as files that `optimize` reads, by drafter."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -7,14 +7,15 @@ drafter that is timed. Leaves out the loops (`decoding`).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 
+from real_runs.decoding.drafting import learner_of
 from real_runs.decoding.timed_pass import TimedPass
+from real_runs.decoding.times import now
 from real_runs.drafters.layer_skip import LayerSkip
 from real_runs.models.cache import KVCache
 from real_runs.models.llama import Llama, PassOutput
@@ -146,13 +147,15 @@ class TimedDraft:
         seconds: of drafting, and of learning from the target's answers.
         prompt_s: of reading the prompt.
         reader: of the proposer, for loops that show it states.
-        learns: whether it wants the target's answers.
+        learn: takes the target's answers, timed once decoding has begun; None where the proposer
+            wants none.
     """
 
     def __init__(self, propose: Callable[..., Any], device: torch.device) -> None:
         self._propose, self._device = propose, device
         self.reader = getattr(propose, "reader", None)
-        self.learns = hasattr(propose, "learn")
+        self._learner = learner_of(propose)
+        self.learn = self._learn if self._learner else None
         self.seconds = self.prompt_s = self.prompt_cpu_s = 0.0
         self._begun = False
 
@@ -165,10 +168,10 @@ class TimedDraft:
         self.seconds += now(self._device)[0] - began
         return proposal
 
-    def learn(self, tokens: Sequence[int], logits: torch.Tensor) -> None:
-        """Let the drafter learn, timed once decoding has begun; not for drafters that do not."""
+    def _learn(self, tokens: Sequence[int], logits: torch.Tensor) -> None:
+        assert self._learner is not None
         began = now(self._device)[0]
-        self._propose.learn(tokens, logits)  # type: ignore[attr-defined]
+        self._learner(tokens, logits)
         if self._begun:
             self.seconds += now(self._device)[0] - began
 
@@ -181,10 +184,3 @@ class TimedDraft:
                 part.after_prefix(arguments[0][:-1], arguments[1])
         later = now(self._device)
         self.prompt_s, self.prompt_cpu_s = later[0] - wall, later[1] - cpu
-
-
-def now(device: torch.device) -> tuple[float, float]:
-    """Wall and process clocks, once the device has done what it was given."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter(), time.process_time()

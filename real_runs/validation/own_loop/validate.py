@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -23,25 +23,20 @@ from costmodel.architectures.architecture import Architecture
 from costmodel.configuration import DecodingConfiguration
 from costmodel.passes.deployment import Deployment, Fidelity
 from costmodel.passes.measured import passes_of
+from real_runs.drafters.drafter import Validated
 from real_runs.drafters.entries.early_exit import exit_after
 from real_runs.drafters.entries.layer_skip import skipped_span
 from real_runs.drafters.options import DrafterOptions
 from real_runs.drafters.registry import load_drafter, validated_names
-from real_runs.drafters.target import Target
+from real_runs.drafters.target import Target, load_target
 from real_runs.models.device import checked_device, device_title
-from real_runs.models.llama import Llama
-from real_runs.models.loading.tokenizer import Tokenizer
-from real_runs.models.loading.weights import find_model, load_weights
+from real_runs.models.loading.weights import find_model
 from real_runs.prompt_set import read_prompts
 from real_runs.recording.options import RecordOptions
+from real_runs.trials.make import Tell
+from real_runs.trials.trials import Plan, PromptCell
 from real_runs.validation.bench import run_bench
-from real_runs.validation.cells import (
-    BATCHES,
-    FITTED_CONTEXTS,
-    SCORED_CONTEXTS,
-    ValidationCell,
-    make_cells,
-)
+from real_runs.validation.cells import BATCHES, FITTED_CONTEXTS, SCORED_CONTEXTS, make_cells
 from real_runs.validation.configurations import (
     FITTED_RECYCLING_NODES,
     RECYCLING_NODES,
@@ -60,12 +55,11 @@ from real_runs.validation.predict import DraftLayers, loop_of
 from real_runs.validation.rounds import usual
 from real_runs.validation.runs import Run
 from real_runs.validation.score import Validation
-from real_runs.validation.subject import BenchOptions, Plan, Subject, Tell
+from real_runs.validation.subject import BenchOptions, Subject
 from real_runs.validation.walk import Walk, walk
 
-LAYER_SKIP_CONTEXT = 512  # it reads the prompt anew in every run
 RECORDER = "rooftree-validate 1"
-_Cells = list[tuple[ValidationCell, list[Configuration]]]
+_Cells = list[tuple[PromptCell, list[Configuration]]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -241,36 +235,31 @@ def _record_options(options: OwnLoopOptions, out: Path) -> RecordOptions:
     )
 
 
-def _target(options: OwnLoopOptions) -> tuple[Target, list[ValidationCell]]:
+def _target(options: OwnLoopOptions) -> tuple[Target, list[PromptCell]]:
     torch.set_num_threads(options.threads)
     place = checked_device(options.device)
-    source = find_model(options.model_file)
-    weights = load_weights(source)
-    tokenizer = Tokenizer(source.path)
-    cells, prompts = make_cells(
+    fits = options.bench.out / "drafters"
+    fits.mkdir(parents=True, exist_ok=True)
+    target = load_target(
+        find_model(options.model_file),
+        _record_options(options, fits),
         read_prompts(options.prompts),
-        lambda text: len(tokenizer.chat_ids(text)),
+        device=place,
+        folder=fits,
+    )
+    cells, prompts = make_cells(
+        target.prompts,
+        lambda text: len(target.tokenizer.chat_ids(text)),
         contexts=options.contexts,
         fitted_contexts=options.fitted_contexts,
         batches=options.batches,
     )
-    fits = options.bench.out / "drafters"
-    fits.mkdir(parents=True, exist_ok=True)
-    target = Target(
-        model=Llama(weights, device=place, dtype=getattr(torch, options.dtype)),
-        tokenizer=tokenizer,
-        sha256=weights.sha256,
-        options=_record_options(options, fits),
-        prompts=prompts,
-        folder=fits,
-        name=source.name,
-    )
-    return target, cells
+    return replace(target, prompts=prompts), cells
 
 
 def _plan(
     options: OwnLoopOptions,
-    cells: Sequence[ValidationCell],
+    cells: Sequence[PromptCell],
     recordings: Recordings,
     deployment: Deployment,
 ) -> Plan[Configuration]:
@@ -281,7 +270,7 @@ def _plan(
         able = [
             name
             for name in options.drafters
-            if name != "layer-skip" or cell.context <= LAYER_SKIP_CONTEXT
+            if (load_drafter(name).validated or Validated()).runs_on(cell.context)
         ]
         if cell.phase == "fit":
             pool = fitted(able, batch=cell.batch, recorded_nodes=FITTED_RECYCLING_NODES)
@@ -308,7 +297,7 @@ def _plan(
 
 
 def _stated(
-    options: OwnLoopOptions, cell: ValidationCell, able: Sequence[str], recordings: Recordings
+    options: OwnLoopOptions, cell: PromptCell, able: Sequence[str], recordings: Recordings
 ) -> Configuration | None:
     """The configuration that was asked for, where a cell can run it; None: `optimize` chooses."""
     if options.chosen is None:
@@ -321,7 +310,7 @@ def _stated(
 
 
 def _recorded(
-    pool: Sequence[Configuration], recordings: Recordings, cell: ValidationCell
+    pool: Sequence[Configuration], recordings: Recordings, cell: PromptCell
 ) -> list[Configuration]:
     return [
         configuration

@@ -15,7 +15,7 @@ import numpy as np
 
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.recommend import recommend
-from real_runs.validation.cells import ValidationCell
+from real_runs.trials.trials import PromptCell
 from real_runs.validation.servers.configurations import (
     DRAFT_TOKENS,
     NGRAM_FORMS,
@@ -30,7 +30,7 @@ from traces.storage.acceptance_file import write_acceptance
 
 
 def chosen_for(
-    cell: ValidationCell,
+    cell: PromptCell,
     recorded: KnownPrompts,
     base: DecodingConfiguration,
     folder: Path,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from costmodel.configuration import DecodingConfiguration
-from real_runs.validation.configurations import PLAIN
+from real_runs.trials.trials import PLAIN
 
 NGRAM, DRAFT = "n-gram", "speculative-decoding"
 NGRAM_FORMS = tuple((n, k) for n in (1, 2, 3, 4) for k in (1, 2, 3, 4, 5, 6, 8, 12, 16) if k >= n)

@@ -18,7 +18,8 @@ from real_runs.prompt_set import PromptSet
 from real_runs.servers.asking import repeating_prompt
 from real_runs.servers.identify import Server
 from real_runs.servers.llama_cpp.answers import ask
-from real_runs.validation.cells import ValidationCell, make_cells
+from real_runs.trials.trials import PromptCell
+from real_runs.validation.cells import make_cells
 from real_runs.validation.configurations import spread
 from real_runs.validation.servers.configurations import (
     DRAFT_TOKENS,
@@ -60,7 +61,7 @@ class Wanted:
 
 def server_cells(
     server: Server, prompts: PromptSet, wanted: Wanted
-) -> tuple[list[ValidationCell], dict[str, tuple[int, ...]]]:
+) -> tuple[list[PromptCell], dict[str, tuple[int, ...]]]:
     """The cells, and the token ids of their prompts by name.
 
     Args:
@@ -85,7 +86,7 @@ def server_cells(
         for slot in range(max(wanted.slots)):
             ids[f"{SYNTHETIC}-{slot}"] = repeating_prompt(slot, SYNTHETIC_CONTEXT)
         cells += [
-            ValidationCell(
+            PromptCell(
                 phase="score",
                 kind=SYNTHETIC,
                 context=SYNTHETIC_CONTEXT,
@@ -98,11 +99,11 @@ def server_cells(
 
 
 def cell_plan(
-    cells: Sequence[ValidationCell],
+    cells: Sequence[PromptCell],
     base: DecodingConfiguration,
     chosen: Mapping[str, ServerConfiguration],
     wanted: Wanted,
-) -> list[tuple[ValidationCell, list[ServerConfiguration]]]:
+) -> list[tuple[PromptCell, list[ServerConfiguration]]]:
     """What runs in every cell.
 
     Args:
@@ -111,7 +112,7 @@ def cell_plan(
         chosen: what `optimize` chose, by name of the cell; none for synthetic cells.
         wanted: how many, and which kinds.
     """
-    shortest, plan = min(wanted.contexts), list[tuple[ValidationCell, list[ServerConfiguration]]]()
+    shortest, plan = min(wanted.contexts), list[tuple[PromptCell, list[ServerConfiguration]]]()
     for cell in cells:
         here = replace(base, max_batch=cell.batch)
         if cell.kind == SYNTHETIC:
@@ -147,7 +148,7 @@ def _grid(base: DecodingConfiguration, *, drafts: bool) -> list[ServerConfigurat
     ]
 
 
-def _slots(cells: Sequence[ValidationCell], name: str) -> int:
+def _slots(cells: Sequence[PromptCell], name: str) -> int:
     return next(cell.batch for cell in cells if cell.name == name)
 
 

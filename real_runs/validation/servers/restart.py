@@ -32,21 +32,14 @@ from real_runs.servers.address import Address
 from real_runs.servers.asking import asked_together
 from real_runs.servers.exchange import Patience, UnreachableError
 from real_runs.servers.identify import Server, identify
+from real_runs.trials.make import Tell
+from real_runs.trials.trials import Plan, PromptCell, by_configuration
 from real_runs.validation.bench import run_bench
-from real_runs.validation.cells import ValidationCell
 from real_runs.validation.predict import PredictedRun, Prediction
 from real_runs.validation.runs import Run
 from real_runs.validation.score import Groups, Validation
 from real_runs.validation.servers.configurations import ServerConfiguration
-from real_runs.validation.subject import (
-    BenchOptions,
-    Place,
-    Plan,
-    Predictor,
-    Subject,
-    Tell,
-    grouped,
-)
+from real_runs.validation.subject import BenchOptions, Predictor, Subject, grouped
 
 RECORDER = "rooftree-validate-restarted 2"
 _POLL_S = 2.0
@@ -149,21 +142,6 @@ class RestartedServer:
         )
 
 
-def restart_order(
-    plan: Plan[ServerConfiguration], rounds: int
-) -> list[list[Place[ServerConfiguration]]]:
-    """Every configuration once, with all rounds of all numbers of users."""
-    return [
-        [
-            Place(cell=cell, configuration=configuration, group=group, round=turn)
-            for turn in range(rounds)
-            for cell, _ in plan.cells
-            for group in cell.groups
-        ]
-        for configuration in plan.cells[0][1]
-    ]
-
-
 def validate_restarted(
     options: RestartOptions,
     name_files: Callable[[ServerConfiguration], str],
@@ -198,7 +176,7 @@ def validate_restarted(
     ]
     options.bench.out.mkdir(parents=True, exist_ok=True)
     cells = [
-        ValidationCell(
+        PromptCell(
             phase="score", kind="as sent", context=0, batch=users, prompts=(f"{users} users",)
         )
         for users in options.users
@@ -212,7 +190,7 @@ def validate_restarted(
         prompts=itertools.cycle(read_prompts(options.prompts).prompts),
     )
 
-    def predict(cell: ValidationCell, served: ServerConfiguration, runs: Sequence[Run]) -> Groups:
+    def predict(cell: PromptCell, served: ServerConfiguration, runs: Sequence[Run]) -> Groups:
         return {
             group: (own, _predicted(contender, served, cell.batch, own))
             for group, own in grouped(cell, runs).items()
@@ -242,7 +220,7 @@ def validate_restarted(
         launch=restarting.launch,
         counted=list,  # nothing tells how disturbed they were
         predictor=lambda counted: Predictor(predict=predict),
-        order=restart_order,
+        order=by_configuration,
     )
     return run_bench(subject, options.bench, deadline=deadline, tell=tell)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from costmodel.answers.estimate import prefill_s
 from costmodel.answers.steps.setting import Setting
-from real_runs.validation.cells import ValidationCell
+from real_runs.trials.trials import Place, Plan, PromptCell
 from real_runs.validation.predict import Prediction
 from real_runs.validation.rounds import faster_half, undisturbed
 from real_runs.validation.runs import Run
@@ -27,7 +27,7 @@ from real_runs.validation.servers.configurations import ServerConfiguration
 from real_runs.validation.servers.launches import ServerLaunches
 from real_runs.validation.servers.predict import Predict
 from real_runs.validation.servers.recordings import KnownPrompts
-from real_runs.validation.subject import Place, Plan, Predictor, Subject, grouped
+from real_runs.validation.subject import Predictor, Subject, grouped
 
 Group = tuple[str, ...]
 
@@ -104,7 +104,7 @@ def _counted(
 
 
 def _predicted(
-    predict: Predict, cell: ValidationCell, served: ServerConfiguration, runs: Sequence[Run]
+    predict: Predict, cell: PromptCell, served: ServerConfiguration, runs: Sequence[Run]
 ) -> Groups:
     """The runs of every group, beside what its steps should take."""
     groups = grouped(cell, runs)

@@ -28,8 +28,9 @@ from real_runs.recording.log import RecordingLog
 from real_runs.servers.address import Address
 from real_runs.servers.llama_cpp.launch import launched
 from real_runs.servers.llama_cpp.recording import draft_trace
+from real_runs.trials.make import Tell
+from real_runs.trials.trials import Plan, PromptCell
 from real_runs.validation.bench import run_bench
-from real_runs.validation.cells import ValidationCell
 from real_runs.validation.predict import Prediction
 from real_runs.validation.score import Point, Validation
 from real_runs.validation.servers.choice import chosen_for
@@ -48,7 +49,7 @@ from real_runs.validation.servers.recordings import KnownPrompts, record_prompts
 from real_runs.validation.servers.slots import cache_folder
 from real_runs.validation.servers.steps_file import keep_steps
 from real_runs.validation.servers.subject import Group, prompt_times, started_servers
-from real_runs.validation.subject import Plan, Subject, Tell
+from real_runs.validation.subject import Subject
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.storage.acceptance_file import read_acceptance, write_acceptance
 
@@ -210,7 +211,7 @@ def _recorded(
     command: Command,
     caches: Path,
     tell: Tell,
-) -> tuple[list[ValidationCell], KnownPrompts]:
+) -> tuple[list[PromptCell], KnownPrompts]:
     """Cells in the server's tokens, its plain answers, and where a draft model agrees with them."""
     setup = {
         "recorder": RECORDER,

@@ -25,7 +25,7 @@ from hardware_profiles.errors import InputError
 from real_runs.drafters.entries.early_exit import exit_after
 from real_runs.drafters.entries.layer_skip import skipped_span
 from real_runs.drafters.options import DrafterOptions
-from real_runs.validation.cells import ValidationCell
+from real_runs.trials.trials import PromptCell
 from real_runs.validation.configurations import Configuration, is_fitted_on
 from real_runs.validation.deployment import DTYPES, loop_deployment
 from real_runs.validation.loop_costs import Example, as_json, check_uncalibrated, fit_costs
@@ -280,7 +280,7 @@ class _Pricing:
     def point(self, place: _Place, groups: Sequence[TimedGroup]) -> Point:
         """Rates of a place: what replay and prices say together, beside what was measured."""
         kind, configuration, batch, context = place
-        cell = ValidationCell(phase="score", kind=kind, context=context, batch=batch, prompts=())
+        cell = PromptCell(phase="score", kind=kind, context=context, batch=batch, prompts=())
         return score_point(
             cell,
             configuration,

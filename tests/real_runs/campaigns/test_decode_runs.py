@@ -15,9 +15,8 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from hardware_profiles.errors import InputError, UnknownNameError
-from real_runs.campaigns import decode_runs
 from real_runs.campaigns.campaign import run_campaign
-from real_runs.campaigns.decode_runs import run_decode
+from real_runs.campaigns.decode_runs import RequestDecoder, run_decode
 from real_runs.campaigns.decode_summary import speeds
 from real_runs.campaigns.decode_table import DecodeRun, DecodeTable, read_decode, write_decode
 from real_runs.campaigns.file import Campaign
@@ -187,18 +186,34 @@ def test_configurations_take_turns_at_coming_first(campaign, tmp_path):
     assert {run.round for run in runs} == {0, 1}
 
 
-def test_what_was_run_is_not_run_again(campaign, tmp_path, monkeypatch):
+@pytest.fixture
+def decoded(monkeypatch):
+    """Called with a function: it is called before every whole run; returns the names of all
+    runs."""
+    names, real = [], RequestDecoder.run
+
+    def watch(before=lambda runs: None):
+        def run(self, configuration, prompts):
+            before(len(names))
+            names.append(configuration.name)
+            return real(self, configuration, prompts)
+
+        monkeypatch.setattr(RequestDecoder, "run", run)
+        return names
+
+    return watch
+
+
+def test_what_was_run_is_not_run_again(campaign, tmp_path, decoded):
     asked = campaign(ALL[:2])
     whole = made_by(asked, tmp_path / "whole").table.runs
     stops = iter([False] * 8 + [True] * 99)
     cut = made_by(asked, tmp_path / "work", should_stop=lambda: next(stops))
     assert cut.missing == len(whole) - len(cut.table.runs) > 0
     assert made_by(asked, tmp_path / "work", deadline=time.monotonic() - 1).missing == cut.missing
-    calls = []
-    real = decode_runs._run
-    monkeypatch.setattr(decode_runs, "_run", lambda *args: (calls.append(args), real(*args))[1])
+    names = decoded()
     rest = made_by(asked, tmp_path / "work")
-    assert len(calls) == cut.missing + 3  # and one to warm up for each configuration
+    assert len(names) == cut.missing
     untimed = {
         "wall_s": 1.0,
         "cpu_s": 1.0,
@@ -212,17 +227,14 @@ def test_what_was_run_is_not_run_again(campaign, tmp_path, monkeypatch):
     ]
 
 
-def test_a_stopped_campaign_keeps_its_runs_and_goes_on(campaign, tmp_path, monkeypatch):
+def test_a_stopped_campaign_keeps_its_runs_and_goes_on(campaign, tmp_path, decoded):
     (tmp_path / "c.yaml").write_text(
         yaml.safe_dump(campaign(ALL[:2]).model_dump(by_alias=True, mode="json"))
     )
-    real, calls = decode_runs._run, []
 
-    def stopping(*args):
-        calls.append(args)
-        if len(calls) == 3 + 4:  # three to warm up
+    def stop_in_the_fourth(runs):
+        if runs == 3:
             os.kill(os.getpid(), signal.SIGTERM)
-        return real(*args)
 
     def one_call():
         report = run_campaign(
@@ -230,17 +242,22 @@ def test_a_stopped_campaign_keeps_its_runs_and_goes_on(campaign, tmp_path, monke
         )
         return report.outcomes[0], sorted(path.name for path in (tmp_path / "out").iterdir())
 
-    monkeypatch.setattr(decode_runs, "_run", stopping)
+    names = decoded(stop_in_the_fourth)
     outcome, files = one_call()
     assert (outcome.state, outcome.rows, outcome.reason) == ("stopped", 4, "20 runs left")
     assert files == ["decode.parquet", "summary.json", "unfinished.zip"]
-    calls.clear()
-    calls += [None] * 99
     outcome, files = one_call()
-    assert (outcome.state, outcome.rows, len(calls)) == ("finished", 24, 99 + 3 + 20)
+    assert (outcome.state, outcome.rows, len(names)) == ("finished", 24, 4 + 20)
     assert files == ["decode.parquet", "summary.json"]
     assert len(read_runs(tmp_path / "out").runs) == 24
     assert one_call()[0].resumed
+
+
+def test_runs_of_another_setup_are_not_gone_on_with(campaign, tmp_path):
+    made_by(campaign(ALL[:1]), tmp_path / "work", should_stop=lambda: True)
+    with pytest.raises(InputError, match="was begun with") as caught:
+        made_by(campaign(ALL[:2]), tmp_path / "work")
+    assert caught.value.key == "job"
 
 
 def test_what_cannot_be_drafted_is_refused(campaign, tmp_path):

@@ -24,7 +24,7 @@ sys.path.insert(0, {root!r})
 from tests.real_runs.servers import stub_server as stub
 port = int(sys.argv[sys.argv.index("--port") + 1])
 async def main():
-    served = stub.Stub("vllm", interval_s=0.001, at_once=2)
+    served = stub.Stub("vllm", interval_s=0.005, at_once=2)
     server = await asyncio.start_server(served.serve, "127.0.0.1", port)
     await server.serve_forever()
 asyncio.run(main())
@@ -120,6 +120,13 @@ def test_every_length_and_number_of_requests_is_run_and_nothing_twice(words, tmp
         runs,
         0,
     )  # nothing is left to start a server for
+
+
+def test_a_server_that_does_not_come_up_leaves_its_runs_to_a_later_call(words, tmp_path):
+    refusing = "import sys; sys.exit(sys.argv.pop(2) == '2' or exec(open(sys.argv[1]).read()))"
+    one = job([words[0], "-c", refusing, words[1], "{draft_tokens}"])
+    runs, missing = made(one, tmp_path)
+    assert {run["draft_tokens"] for run in runs} == {1} and (len(runs), missing) == (4, 4)
 
 
 def test_a_program_that_does_not_come_up_is_said_with_its_log(tmp_path):

@@ -89,7 +89,7 @@ for name, call in there.items():
     budget = {
         "lookup": 2.5,
         "automaton": 2.5,
-        "recycling": 3.5,
+        "recycling": 4.7,  # the first token and every step teach it, a wait each
         "early": 8,
         "early_tree": 11.5,
         "skip_tree": 11.5,

@@ -11,7 +11,7 @@ from hardware_profiles.errors import InputError
 from real_runs.decoding.generate import generate
 from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.tree_speculative import by_levels
-from real_runs.drafters.entries.feature_head import observed_feature_head
+from real_runs.drafters.entries.feature_head import FEATURE_HEAD
 from real_runs.drafters.expansion import ExpansionLimits
 from real_runs.drafters.heads.decoder_layer import DecoderLayer, embedded, head_logits, rotation
 from real_runs.drafters.heads.feature_head import (
@@ -88,7 +88,7 @@ def run_and_observe(model, head, prompt, tree, *, reader=None, **options):
     run, plain = run_beside_plain(
         model, by_levels(reader or FeatureHeadReader(model, head)), prompt, tree, **options
     )
-    return run, observed_feature_head(model, head, parameters={}).observe(prompt, plain)
+    return run, FEATURE_HEAD.observed(model, head, parameters={}).observe(prompt, plain)
 
 
 @settings(max_examples=examples(8))
@@ -128,7 +128,7 @@ def test_levels_are_not_those_of_a_depth_invariant_drafter(tiny_model, trained):
         Sampler(temperature=0, seed=0, request="", positions=60),
         max_new_tokens=60,
     )
-    rank = observed_feature_head(tiny_model, trained[0], parameters={}).observe([3, 5], made)[
+    rank = FEATURE_HEAD.observed(tiny_model, trained[0], parameters={}).observe([3, 5], made)[
         "rank"
     ]
     assert rank.shape == (len(made.tokens), 8)
@@ -152,7 +152,7 @@ def test_expansions_hold_the_candidates_that_ranks_count(tiny_model, trained):
         Sampler(temperature=0, seed=0, request="", positions=20),
         max_new_tokens=20,
     )
-    drafter = observed_feature_head(
+    drafter = FEATURE_HEAD.observed(
         tiny_model, trained[0], parameters={}, limits=ExpansionLimits(nodes=12, depth=3, width=4)
     )
     arrays = drafter.observe([3, 5], made)

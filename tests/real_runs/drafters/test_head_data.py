@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError
 from real_runs.drafters.entries.draft_model import trained_draft_model
-from real_runs.drafters.entries.feature_head import trained_feature_head
-from real_runs.drafters.entries.medusa_heads import trained_medusa_heads
+from real_runs.drafters.entries.feature_head import FEATURE_HEAD
+from real_runs.drafters.entries.medusa_heads import MEDUSA_HEADS
 from real_runs.drafters.heads.head_data import HeadData, HeadText, write_text
 from real_runs.drafters.heads.head_store import HeadStore
 from real_runs.drafters.heads.head_training import (
@@ -23,11 +23,13 @@ from real_runs.drafters.heads.head_training import (
     save_head,
 )
 from real_runs.drafters.heads.medusa_heads import MedusaHeads
+from real_runs.drafters.options import DrafterOptions
 from real_runs.models.llama import Llama
 from real_runs.models.loading.tokenizer import Tokenizer
 from real_runs.models.loading.weights import find_model, load_weights
 from real_runs.training import module_sha256
 
+OPTIONS = DrafterOptions()
 DATA = HeadData(questions=("Why?", "How so?"), rows=6, help_rows=2, row_tokens=40)
 RECIPE = HeadRecipe(
     model_sha256="m",
@@ -201,8 +203,8 @@ def test_shop_trains_once_and_the_same_again(tiny, tmp_path):
             report=lambda what, done, total: told.append(what.split(",")[0]),
         )
         parameters = [
-            trained_feature_head(shop, feature)[1],
-            trained_medusa_heads(shop, short, heads=2)[1],
+            replace(FEATURE_HEAD, training=feature).trained(shop, OPTIONS)[1],
+            replace(MEDUSA_HEADS, training=short).trained(shop, OPTIONS)[1],
         ]
         draft, drafted = trained_draft_model(shop, short, layers=2)
         return [*parameters, drafted], draft.forward([5, 6, 7], draft.new_cache(3)).logits

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from hardware_profiles.errors import InputError
 from real_runs.decoding.tree_speculative import by_levels
-from real_runs.drafters.entries.hydra import observed_hydra_heads
+from real_runs.drafters.entries.hydra import HYDRA_HEADS
 from real_runs.drafters.heads.decoder_layer import embedded
 from real_runs.drafters.heads.head_training import HeadTraining
 from real_runs.drafters.heads.hydra_heads import HydraHeads, HydraReader, fused, path_logits
@@ -53,7 +53,7 @@ def test_trained_heads_accept(tiny_model, trained):
 def replays(model, heads):
     return partial(
         run_and_told,
-        observed_hydra_heads(model, heads, parameters={}),
+        HYDRA_HEADS.observed(model, heads, parameters={}),
         by_levels(HydraReader(model, heads)),
         model,
     )

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from hardware_profiles.errors import InputError
 from real_runs.decoding.tree_speculative import by_levels
-from real_runs.drafters.entries.medusa_heads import observed_medusa_heads
+from real_runs.drafters.entries.medusa_heads import MEDUSA_HEADS
 from real_runs.drafters.heads.head_training import HeadTraining
 from real_runs.drafters.heads.medusa_heads import MedusaHeads, MedusaReader, read_out
 from real_runs.drafters.heads.state_heads_fit import fit_medusa_heads
@@ -48,7 +48,7 @@ def test_trained_heads_accept(tiny_model, trained):
 def replays(model, heads):
     return partial(
         run_and_told,
-        observed_medusa_heads(model, heads, parameters={}),
+        MEDUSA_HEADS.observed(model, heads, parameters={}),
         by_levels(MedusaReader(model, heads)),
         model,
     )

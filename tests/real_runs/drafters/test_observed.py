@@ -12,9 +12,9 @@ from real_runs.decoding.sampling import Sampler
 from real_runs.drafters.early_exit import chain_lengths, token_ranks
 from real_runs.drafters.entries.draft_model import observed_draft_model
 from real_runs.drafters.entries.early_exit import observed_early_exit
-from real_runs.drafters.entries.feature_head import observed_feature_head
+from real_runs.drafters.entries.feature_head import FEATURE_HEAD
 from real_runs.drafters.entries.layer_skip import observed_layer_skip
-from real_runs.drafters.entries.medusa_heads import observed_medusa_heads
+from real_runs.drafters.entries.medusa_heads import MEDUSA_HEADS
 from real_runs.drafters.expansion import ExpansionLimits
 from real_runs.drafters.heads.feature_head import FeatureHead
 from real_runs.drafters.heads.medusa_heads import MedusaHeads
@@ -46,14 +46,14 @@ def drafters(tiny_model, tiny_config, bridge):
             "early-exit": observed_early_exit(tiny_model, bridge, **given),
             "layer-skip": observed_layer_skip(tiny_model, (1, 2), None, **given),
             "draft-model": observed_draft_model(tiny_model, title="itself", **given),
-            "feature-head": observed_feature_head(
+            "feature-head": FEATURE_HEAD.observed(
                 tiny_model,
                 FeatureHead(
                     tiny_config, capture=(2, 4), generator=torch.Generator().manual_seed(5)
                 ),
                 **given,
             ),
-            "medusa-heads": observed_medusa_heads(
+            "medusa-heads": MEDUSA_HEADS.observed(
                 tiny_model, MedusaHeads(tiny_config, heads=4), **given
             ),
         }

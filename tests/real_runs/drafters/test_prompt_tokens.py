@@ -8,10 +8,14 @@ from hypothesis import given, settings
 from hardware_profiles.errors import InputError
 from real_runs.decoding.generate import generate
 from real_runs.decoding.sampling import Sampler
-from real_runs.drafters.entries.ppd import observed_prompt_tokens
+from real_runs.drafters.entries.ppd import PROMPT_TOKENS
 from real_runs.drafters.heads.decoder_layer import frozen_layers
 from real_runs.drafters.heads.prompt_tokens import PromptedLlama, PromptTokens, speculate_prompted
-from real_runs.drafters.heads.prompt_tokens_fit import PromptTraining, _behind, fit_prompt_tokens
+from real_runs.drafters.heads.prompt_tokens_fit import (
+    PromptTraining,
+    fit_prompt_tokens,
+    states_behind,
+)
 from tests.property_examples import examples
 from tests.real_runs.drafters.replayed import RUNS, replayed_steps
 from tests.real_runs.drafters.written import written_text
@@ -42,7 +46,7 @@ def run_and_told(model, prompts, prompt, tree, *, temperature=0.0, length=40):
     plain = generate(model, prompt, sampler, max_new_tokens=length)
     assert (run.tokens, run.ended) == (plain.tokens, plain.ended)
     assert set(run.drafted) <= {tree.draft_tokens}
-    arrays = observed_prompt_tokens(model, prompts, parameters={}).observe(prompt, plain)
+    arrays = PROMPT_TOKENS.observed(model, prompts, parameters={}).observe(prompt, plain)
     assert arrays["rank"].shape == (len(plain.tokens), prompts.count)
     return run, replayed_steps(arrays, tree)
 
@@ -63,7 +67,7 @@ def test_states_behind_a_text_are_those_of_the_text_with_prompt_tokens(tiny_mode
     row = [3, 14, 15, 92, 65, 35]
     cache = tiny_model.new_cache(len(row))
     tiny_model.forward(row, cache, logits="none")
-    made = _behind(frozen_layers(tiny_model), trained, cache, torch.tensor([1, 4]))
+    made = states_behind(frozen_layers(tiny_model), trained, cache, torch.tensor([1, 4]))
     prompted = PromptedLlama(tiny_model, trained)
     for place, states in zip((1, 4), made, strict=True):
         whole = [*row[: place + 1], *prompted.prompt_ids]

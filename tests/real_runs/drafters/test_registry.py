@@ -99,8 +99,6 @@ def test_a_file_adds_a_drafter_that_records_and_decodes(tiny_folder, tmp_path, m
     (folder / "same_again.py").write_text(TOY)
     (tmp_path / "prompts.toml").write_text(PROMPTS)
     monkeypatch.setattr(entries, "__path__", [*entries.__path__, str(folder)])
-    for cached in (registry._modules, registry.drafter_names, registry.load_drafter):
-        cached.cache_clear()
     try:
         options = RecordOptions(
             out=tmp_path / "out",
@@ -117,5 +115,4 @@ def test_a_file_adds_a_drafter_that_records_and_decodes(tiny_folder, tmp_path, m
         assert registry.loop_drafter("same-again", target).chain()([4, 5], None, 3) == [5]
     finally:
         sys.modules.pop("real_runs.drafters.entries.same_again", None)
-        for cached in (registry._modules, registry.drafter_names, registry.load_drafter):
-            cached.cache_clear()
+        registry.load_drafter.cache_clear()

@@ -52,9 +52,7 @@ def test_ranks_that_are_not_kept_are_refused(tiny_model):
 
 def run_with(model, table, prompt, *, temperature=0.0, tree=TREE, length=60):
     sampler = Sampler(temperature=temperature, seed=2, request="r", positions=length)
-    run = speculate_tree(
-        model, prompt, table, sampler, tree=tree, max_new_tokens=length, learn=table.learn
-    )
+    run = speculate_tree(model, prompt, table, sampler, tree=tree, max_new_tokens=length)
     assert run.tokens == generate(model, prompt, sampler, max_new_tokens=length).tokens
     return run
 

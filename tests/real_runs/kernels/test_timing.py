@@ -13,7 +13,7 @@ from hypothesis import strategies as st  # noqa: E402
 
 from real_runs.kernels import timing  # noqa: E402
 from real_runs.kernels.kernel_names import kernel_names, short_name  # noqa: E402
-from real_runs.kernels.timing import Effort, is_cold, measure, sets_needed  # noqa: E402
+from real_runs.kernels.timing import Effort, Measurement, is_cold, measure, sets_needed  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -65,7 +65,20 @@ def test_disturbed_repeats_are_left_out_and_outliers_are_counted(monkeypatch):
 
 @given(st.lists(st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=6), min_size=2, max_size=5))
 def test_of_several_rounds_the_faster_half_counts_however_they_are_pooled(rounds):
-    parts = [timing._summary(times, discarded=1, graph=False, cpu_ratio=1.0) for times in rounds]
+    parts = [
+        Measurement(
+            median_s=timing.median(times),
+            low_s=min(times),
+            high_s=max(times),
+            repeats=len(times),
+            discarded=1,
+            outliers=0,
+            graph=False,
+            cpu_ratio=1.0,
+            times=tuple(times),
+        )
+        for times in rounds
+    ]
     whole = parts[0]
     for part in parts[1:]:
         whole = timing.pooled(whole, part)

@@ -12,6 +12,7 @@ from hardware_profiles.errors import InputError
 from real_runs.published_numbers.answer import in_unit
 from real_runs.published_numbers.predict import predictions
 from real_runs.published_numbers.question import question_of
+from real_runs.published_numbers.reading.sources import RowFacts
 from real_runs.published_numbers.reported import reported_rows
 
 pytestmark = pytest.mark.heavy
@@ -121,7 +122,7 @@ def test_tokens_of_a_tree_follow_from_rates_by_position_without_any_device(row):
 
 
 def test_siblings_of_a_stated_vector(row):
-    notes = "alpha vector shape (0.634,0.108,0.057,...)"
+    siblings = RowFacts(siblings=(0.634, 0.108, 0.057))
     wide, deep = (
         question_of(
             row(
@@ -129,7 +130,7 @@ def test_siblings_of_a_stated_vector(row):
                 target="Llama2-7B",
                 draft="JackFram/llama-68m",
                 acceptance="",
-                notes=notes,
+                own_facts=siblings,
                 shape=shape,
             )
         ).acceptance.tokens_per_step
@@ -207,7 +208,7 @@ def test_ratios_of_anything_but_times_are_refused(row):
 def test_hardware_that_is_likely_is_assumed_aloud(row):
     for changes in (
         {"hardware": "unstated (A100 likely)"},
-        {"hardware": "unstated", "notes": "so likely A100 here"},
+        {"hardware": "unstated", "own_facts": RowFacts(likely_device="A100")},
     ):
         found = one(row(**changes))
         assert found.predicted is not None

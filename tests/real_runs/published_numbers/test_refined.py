@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from real_runs.published_numbers.predict import predictions
+from real_runs.published_numbers.reading.sources import RowFacts
 from real_runs.published_numbers.reading.table import PublishedRow
 from real_runs.published_numbers.refined import as_drafting, drafts
 
@@ -108,7 +109,7 @@ def test_without_hardware_forwards_over_the_whole_canvas_still_have_a_ratio():
 
 def test_tokens_until_the_end_of_a_text_are_not_those_of_a_canvas():
     found = one(
-        notes="TPS counts tokens until EOS; baseline 1 token/step",
+        own_facts=RowFacts(counts_text_alone=True),
         acceptance="256",
         plain_steps="256",
         system="Fast-dLLM +PrefixCache",

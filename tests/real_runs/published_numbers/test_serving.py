@@ -3,7 +3,12 @@
 import pytest
 
 from real_runs.published_numbers.predict import predictions
-from real_runs.published_numbers.reading.sources import facts_of
+from real_runs.published_numbers.reading.sources import (
+    PricedDevice,
+    RowFacts,
+    facts_of,
+    row_facts_of,
+)
 from real_runs.published_numbers.reading.table import PublishedRow
 
 
@@ -70,16 +75,19 @@ PRICED = {
     "value": 0.054,
     "prompt": "attention ctx 8192",
     "unit": "$/1M tokens (attention ctx 8192)",
-    "notes": "inputs: H800 $2/h 989T(bf16)/1980T(fp8)/3.35TB/s, H20 $.8 148/296/4.0",
 }
+H800 = PricedDevice(usd_per_hour=2.0, fp8_flops_per_s=1.98e15, bytes_per_s=3.35e12)
 
 
-def test_prices_of_tokens_follow_the_prices_in_the_notes():
-    dear = PRICED | {"notes": PRICED["notes"].replace("$2/h", "$4/h")}
-    one, two = predicted(row(**PRICED), row(**dear))
+def test_prices_of_tokens_follow_those_of_the_source():
+    assert row_facts_of(PRICED["source"], PRICED).priced == H800
+    dear = RowFacts(priced=H800._replace(usd_per_hour=4.0))
+    one, two = predicted(
+        row(**PRICED, own_facts=RowFacts(priced=H800)), row(**PRICED, own_facts=dear)
+    )
     assert two == pytest.approx(2.0 * one)
     assert one == pytest.approx(0.054, rel=0.02)
-    (unpriced,) = predictions([row(**(PRICED | {"notes": ""}))])
+    (unpriced,) = predictions([row(**PRICED)])
     assert "no price" in unpriced.reason
 
 
@@ -118,9 +126,9 @@ def test_more_devices_shorten_prompts_and_not_tokens():
         "prompt": "131072",
     }
     rows = [
-        row(**nodes, unit=unit, notes=notes)
+        row(**nodes, unit=unit, own_facts=RowFacts(parallel=parallel))
         for unit in ("ms TTFT", "ms TTIT")
-        for notes in ("TP8", "CP2+TP8")
+        for parallel in ((1, 8), (2, 8))
     ]
     alone, shared, token, shared_token = predicted(*rows)
     assert 1.7 < alone / shared < 2.1
@@ -137,7 +145,7 @@ def test_a_deployment_of_attention_and_feed_forward_nodes():
         "unit": "tok/s/GPU",
         "value": 4039.0,
         "precision": "fp8",
-        "notes": "AFD 2A2F, batch 6144",
+        "own_facts": RowFacts(nodes=(2, 2)),
     }
     batched, few = predicted(row(**cells, batch="6144"), row(**cells, batch="384"))
     assert batched > few

@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 from hypothesis import given
 from hypothesis import strategies as st
 
-from real_runs.validation.cells import ValidationCell
+from real_runs.trials.trials import PromptCell
 from real_runs.validation.configurations import Configuration, chain
 from real_runs.validation.predict import PredictedRun, Prediction
 from real_runs.validation.runs import Run
@@ -23,7 +23,7 @@ from real_runs.validation.score import (
     write_points,
 )
 
-CELL = ValidationCell(phase="score", kind="overlap", context=0, batch=1, prompts=("a", "b"))
+CELL = PromptCell(phase="score", kind="overlap", context=0, batch=1, prompts=("a", "b"))
 
 
 def run(prompt, seconds, tokens=10, steps=5):

@@ -254,13 +254,7 @@ def _alpha_rates(alphas: Sequence[tuple[Sequence[Any], Sequence[Any]]], file: st
 
 
 def _claims(sample: Sample) -> bool:
-    choices = sample.first.get("choices")
-    return (
-        isinstance(choices, list)
-        and bool(choices)
-        and isinstance(choices[0], dict)
-        and "new_tokens" in choices[0]
-    )
+    return "new_tokens" in sample.first_of("choices")
 
 
 FORMATS = (Format(name="answers", claims=_claims, read=read),)

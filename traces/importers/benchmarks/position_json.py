@@ -97,13 +97,7 @@ def _notes(has_drafted: bool, match_rate: float | None, ignored: set[str]) -> st
 
 
 def _claims(sample: Sample) -> bool:
-    requests = sample.first.get("requests")
-    return (
-        isinstance(requests, list)
-        and bool(requests)
-        and isinstance(requests[0], dict)
-        and "emitted" in requests[0]
-    )
+    return "emitted" in sample.first_of("requests")
 
 
 FORMATS = (Format(name="position-json", claims=_claims, read=read),)

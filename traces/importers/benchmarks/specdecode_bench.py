@@ -131,15 +131,12 @@ def _notes(drafter: str, match_rate: float | None) -> str:
 
 
 def _claims(sample: Sample) -> bool:
-    rows = sample.first.get("rows")
-    first = (
-        rows[0] if isinstance(rows, list) and rows and isinstance(rows[0], dict) else sample.first
-    )
+    row = sample.first_of("rows")
     return any(
-        key in first
+        key in (row or sample.first)
         for drafter in DRAFTERS
         for key in (f"acc_{drafter}", f"acc_{drafter}.acc_len", f"acc_len_{drafter}")
-    ) or (first is not sample.first and any(drafter in first for drafter in DRAFTERS))
+    ) or any(drafter in row for drafter in DRAFTERS)
 
 
 FORMATS = (Format(name="specdecode-bench", claims=_claims, read=read),)

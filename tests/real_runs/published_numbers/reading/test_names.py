@@ -20,6 +20,7 @@ from real_runs.published_numbers.reading.names import (
     model_of,
     system_name,
 )
+from real_runs.published_numbers.reading.sources import RowFacts
 
 FOLDER = Path(published_numbers.__file__).parent
 TABLE = tomllib.loads((FOLDER / "reading" / "sources.toml").read_text(encoding="utf-8"))
@@ -100,9 +101,10 @@ def test_the_table_names_what_is_shipped():
 
 def test_an_engine_that_the_row_names_goes_before_that_of_its_source(row):
     assert engine_of(row()).name == "transformers"
-    assert engine_of(row(notes="SGLang throughput improvement")).name == "sglang"
+    assert engine_of(row(notes="SGLang throughput improvement")).name == "transformers"
+    assert engine_of(row(own_facts=RowFacts(engine="sglang"))).name == "sglang"
     assert engine_of(row(draft="EAGLE head .24B on gpt-fast")).name == "none"
-    assert engine_of(row(engine="vllm", notes="SGLang throughput improvement")).name == "vllm"
+    assert engine_of(row(engine="vllm", own_facts=RowFacts(engine="sglang"))).name == "vllm"
     unknown = engine_of(row(source="a blog"))
     assert (unknown.name, "not known" in unknown.remark) == ("none", True)
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from real_runs.published_numbers.reading.sources import RowFacts, row_facts_of
 from real_runs.published_numbers.reading.stated import stated_acceptance, stated_draft_cost
 
 
@@ -28,14 +29,13 @@ def test_tokens_per_step(text, tokens):
 
 
 def test_a_table_that_mixes_two_ways_to_count_names_the_rows_that_leave_out_the_bonus_token():
-    notes = (
-        "tau convention inconsistent in this table (Medusa rows exclude the bonus token:"
-        " speedup>tau); "
+    medusa, eagle = (
+        row_facts_of("arXiv:2412.12639 Table 1", {"system": f"{name} (baseline in Falcon)"})
+        for name in ("Medusa", "EAGLE")
     )
-    medusa, eagle = "Medusa (baseline in Falcon)", "EAGLE (baseline in Falcon)"
-    assert stated_acceptance("alpha=60.53%; tau=1.51", notes, system=medusa).tokens_per_step == 2.51
-    assert stated_acceptance("alpha=72.98%; tau=2.43", notes, system=eagle).tokens_per_step == 2.43
-    assert stated_acceptance("tau=1.51", "", system=medusa).tokens_per_step == 1.51
+    assert stated_acceptance("alpha=60.53%; tau=1.51", medusa).tokens_per_step == 2.51
+    assert stated_acceptance("alpha=72.98%; tau=2.43", eagle).tokens_per_step == 2.43
+    assert stated_acceptance("tau=1.51").tokens_per_step == 1.51
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,10 @@ def test_means_over_the_first_positions_become_rates_with_those_means():
     assert sum(conditional) / 4 == pytest.approx(0.90)
 
 
-def test_a_vector_of_siblings_in_the_notes_counts_where_the_cell_is_empty():
-    notes = (
-        "tau unpublished but alpha vector shape in repo acceptance-rate-vector.pt"
-        " (0.634,0.108,0.057,...)"
-    )
-    assert stated_acceptance("", notes).siblings == (0.634, 0.108, 0.057)
-    assert stated_acceptance("tau=3", notes).siblings == ()
+def test_known_rates_of_siblings_count_where_the_cell_is_empty():
+    facts = RowFacts(siblings=(0.634, 0.108, 0.057))
+    assert stated_acceptance("", facts).siblings == facts.siblings
+    assert stated_acceptance("tau=3", facts).siblings == ()
 
 
 @pytest.mark.parametrize(
@@ -112,6 +109,6 @@ def test_what_verifying_takes_beside_the_pass():
 @given(st.text(max_size=60))
 def test_no_text_breaks_them(text):
     stated_draft_cost(text)
-    found = stated_acceptance(text, text)
+    found = stated_acceptance(text)
     assert found.rate is None or 0.0 <= found.rate <= 1.0
     assert all(0.0 <= rate <= 1.0 for rate in found.by_depth)

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from hardware_profiles.errors import InputError  # noqa: E402
-from real_runs.masked.training import MaskedRecipe  # noqa: E402
+from real_runs.masked.training import MaskedRecipe, masked_model  # noqa: E402
 from real_runs.validation.masked import validate as module  # noqa: E402
 from real_runs.validation.masked.predict import PassCosts, fit_costs, foretold  # noqa: E402
 from real_runs.validation.masked.settings import CanvasSetting, fitted_settings, scored_settings  # noqa: E402
@@ -83,12 +83,9 @@ def test_one_token_a_pass_takes_the_same_forwards_predicted_and_live(validated):
 
 def test_a_budget_that_ends_early_scores_what_was_measured(validated, tmp_path):
     options, whole = validated[0], validated[1].validation
-    phases = [
-        cell.phase
-        for cell, _ in module._plan(options, list(module._decoder(options, SMALL).prompts)).cells
-    ]
-    assert phases == ["fit"] * 4 + ["score"] * 2
     setup, *lines = (options.bench.out / "runs.part.jsonl").read_text().splitlines()
+    kinds = [name.partition(",")[0] for name in json.loads(setup)["plan"]]
+    assert kinds == ["fit"] * 4 + ["names"] * 2
     cells = list(dict.fromkeys(json.loads(line)["cell"] for line in lines))
     for left, word in (
         (cells[:5], "0 of 2 batches ran"),
@@ -132,11 +129,11 @@ def test_prompts_of_anchors_costs_and_scores_are_three_parts(validated):
     anchors = set(
         read_confidence(options.bench.out / "model" / "masked-names--plain.parquet").request_ids
     )
-    bench = module._decoder(options, SMALL)
-    plan = module._plan(options, list(bench.prompts))
+    _, *lines = (options.bench.out / "runs.part.jsonl").read_text().splitlines()
+    runs = [json.loads(line) for line in lines]
     fit, score = (
-        {name for cell, _ in plan.cells if cell.phase == phase for name in cell.prompts}
-        for phase in ("fit", "score")
+        {name for run in runs if run["cell"].startswith(kind) for name in run["prompts"]}
+        for kind in ("fit", "names")
     )
     assert (len(anchors), len(fit), len(score)) == (3, 4, 4)
     assert not anchors & fit and not anchors & score and not fit & score
@@ -145,12 +142,12 @@ def test_prompts_of_anchors_costs_and_scores_are_three_parts(validated):
 def test_replayed_forwards_of_a_recorded_policy_are_those_of_the_live_batch(validated):
     """Anchors' own prompts, decoded live in batches: forwards by shape are what the replay says."""
     options, _ = validated
-    bench = module._decoder(options, SMALL)
+    model = masked_model(options.bench.out / "model", SMALL)
     prompts = SMALL.corpus.prompts(3)
     states = pooled(
         read_confidence(options.bench.out / "model" / "masked-names--prefix-cache.parquet")
     )
-    live = module.MaskedDecoder(model=bench.model, recipe=SMALL, prompts=prompts)
+    live = module.MaskedDecoder(model=model, recipe=SMALL, prompts=prompts)
     setting = CanvasSetting(
         RefinePolicy(commit="threshold", at={"confidence": 0.9}, cache="prefix")
     )

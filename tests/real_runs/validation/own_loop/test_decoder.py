@@ -14,7 +14,7 @@ from real_runs.models.loading.tokenizer import Tokenizer
 from real_runs.models.loading.weights import find_model, load_weights
 from real_runs.prompt_set import Prompt, prompt_set
 from real_runs.recording.options import RecordOptions
-from real_runs.validation.cells import ValidationCell
+from real_runs.trials.trials import PromptCell
 from real_runs.validation.configurations import Configuration, chain, recycling, static_tree
 from real_runs.validation.own_loop.decoder import LoopDecoder
 from real_runs.validation.own_loop.recordings import make_recordings
@@ -86,7 +86,7 @@ def bench(target):
 
 def cell(batch):
     prompts = tuple(TEXTS) if batch > 1 else tuple(TEXTS)[:2]
-    return ValidationCell(phase="score", kind="k", context=0, batch=batch, prompts=prompts)
+    return PromptCell(phase="score", kind="k", context=0, batch=batch, prompts=prompts)
 
 
 @pytest.mark.parametrize("configuration", SINGLES, ids=lambda each: each.name)

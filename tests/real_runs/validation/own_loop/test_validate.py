@@ -11,7 +11,8 @@ pytest.importorskip("scipy")
 from app.cli.main import main
 from hardware_profiles.errors import InputError
 from real_runs.decoding.timed_pass import TimedPass
-from real_runs.validation.cells import KINDS, ValidationCell
+from real_runs.trials.trials import PromptCell
+from real_runs.validation.cells import KINDS
 from real_runs.validation.loop_costs import check_uncalibrated
 from real_runs.validation.own_loop.validate import OwnLoopOptions, validate_own_loop
 from real_runs.validation.runs import Run
@@ -148,7 +149,7 @@ def test_a_budget_without_runs_is_said(answer, tiny_folder, folder):
 
 
 def test_runs_that_meet_calibrated_passes_are_not_scored():
-    cell = ValidationCell(phase="score", kind="k", context=0, batch=1, prompts=("a",))
+    cell = PromptCell(phase="score", kind="k", context=0, batch=1, prompts=("a",))
 
     def run(context):
         return Run(

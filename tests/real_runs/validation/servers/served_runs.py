@@ -8,11 +8,10 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from hardware_profiles.errors import InputError
 from real_runs.servers.asking import FailedRunError
 from real_runs.servers.llama_cpp.answers import Answers, ServerAnswer
-from real_runs.validation.cells import ValidationCell
+from real_runs.trials.trials import Plan, PromptCell
 from real_runs.validation.servers.configurations import looked_up, plain
 from real_runs.validation.servers.recordings import KnownPrompts
 from real_runs.validation.servers.subject import started_servers
-from real_runs.validation.subject import Plan
 
 ASKED = DecodingConfiguration(
     deployment=DeploymentNames(model="smollm2-135m", device="cpu-generic", engine="llama.cpp"),
@@ -20,8 +19,8 @@ ASKED = DecodingConfiguration(
     max_length=400,
 )
 PLAIN, LOOKUP = plain(ASKED), looked_up(ASKED, 2, 4)
-SINGLE = ValidationCell(phase="score", kind="chat", context=256, batch=1, prompts=("a", "b"))
-LONGER = ValidationCell(phase="score", kind="chat", context=1024, batch=1, prompts=("c", "d"))
+SINGLE = PromptCell(phase="score", kind="chat", context=256, batch=1, prompts=("a", "b"))
+LONGER = PromptCell(phase="score", kind="chat", context=1024, batch=1, prompts=("c", "d"))
 PLAN = [(SINGLE, [PLAIN, LOOKUP]), (LONGER, [PLAIN, LOOKUP])]
 
 

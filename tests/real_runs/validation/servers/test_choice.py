@@ -2,7 +2,7 @@
 
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from real_runs.servers.llama_cpp.answers import Answers, ServerAnswer
-from real_runs.validation.cells import ValidationCell
+from real_runs.trials.trials import PromptCell
 from real_runs.validation.predict import PredictedRun, Prediction
 from real_runs.validation.servers.choice import chosen_for
 from real_runs.validation.servers.configurations import plain
@@ -13,7 +13,7 @@ ASKED = DecodingConfiguration(
     max_batch=2,
     max_length=400,
 )
-CELL = ValidationCell(phase="score", kind="chat", context=256, batch=2, prompts=("a", "b"))
+CELL = PromptCell(phase="score", kind="chat", context=256, batch=2, prompts=("a", "b"))
 PERIOD = tuple(range(100, 124))
 SETUP = {
     "recorder": "",

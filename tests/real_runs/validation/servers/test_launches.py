@@ -6,8 +6,8 @@ import time
 import pytest
 
 from real_runs.recording.log import RecordingLog
-from real_runs.validation.bench import make_runs
-from real_runs.validation.runs import AGAIN, FAILED
+from real_runs.trials.make import FAILED, make_runs
+from real_runs.validation.runs import AGAIN
 from real_runs.validation.servers import launches as module
 from real_runs.validation.servers.configurations import drafted, synthetic
 from tests.real_runs.validation.servers.served_runs import (

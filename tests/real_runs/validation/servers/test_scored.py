@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from costmodel.answers.settings import build_setting
+from real_runs.trials.make import FAILED
 from real_runs.validation.bench import score
 from real_runs.validation.predict import PredictedRun, Prediction
-from real_runs.validation.runs import AGAIN, FAILED, runs_of
+from real_runs.validation.runs import AGAIN, runs_of
 from real_runs.validation.score import summary
 from real_runs.validation.servers.configurations import synthetic
 from real_runs.validation.servers.subject import prompt_times

@@ -1,0 +1,1 @@
+"""Runs of things that decode, made in turn and kept as they are finished."""
