@@ -24,9 +24,18 @@ _vllm = partial(_inferencex, engine="vllm", overlapped_scheduling=True)
 _trtllm = partial(_inferencex, engine="tensorrt-llm")
 _sglang = partial(_inferencex, engine="sglang")
 _atom = partial(_inferencex, engine="atom")
-# all of them: attention_dp_config with enable_balance, timeout_iters 60 and batching_wait_iters 0
+# all of them: attention_dp_config with enable_balance, timeout_iters 60 and batching_wait_iters 0;
+# dsr1_fp8_h200_trt_mtp_slurm.sh and dsr1_fp4_b200_trt_mtp_slurm.sh, 2025-12: MTP=1 where attention
+# is copied, else 3
 _sized = partial(
-    _trtllm, models=_DEEPSEEK, prompts=1, beyond=64, beyond_users=True, cache="fp8", rank_wait=60
+    _trtllm,
+    models=_DEEPSEEK,
+    prompts=1,
+    beyond=64,
+    beyond_users=True,
+    cache="fp8",
+    rank_wait=60,
+    drafts=(3, 1),
 )
 _generator = partial(LaunchSettings, scripts="aiconfigurator", prompts=1, beyond=1500)
 
