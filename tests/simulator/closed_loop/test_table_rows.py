@@ -306,4 +306,4 @@ def test_records_of_inferencex_are_read_as_they_are():
     drafted = raw | {"speculation": "mtp"}
     read, same, refused = answer_rows([raw, ours, drafted], file="rows")
     assert read.ttft_ms is not None and read == same
-    assert "speculation" in refused.reason
+    assert refused.reason.startswith("speculation")  # nothing was published of it for gpt-oss
