@@ -43,7 +43,7 @@ def test_longer_drafts_go_on_at_falling_rates():
 
 
 def test_drafting_without_published_acceptance_is_refused_by_its_column():
-    with pytest.raises(InputError, match="^speculation: .*gpt-oss-120b"):
+    with pytest.raises(InputError, match=r"^speculation: .*gpt-oss-120b"):
         published_drafting("mtp", model="gpt-oss-120b", draft_tokens=1)
     with pytest.raises(UnknownNameError):
         published_drafting("guessing", model="deepseek-v3", draft_tokens=1)
