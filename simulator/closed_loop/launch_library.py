@@ -23,9 +23,19 @@ _inferencex = partial(LaunchSettings, scripts="inferencex")
 _vllm = partial(_inferencex, engine="vllm", overlapped_scheduling=True)
 _trtllm = partial(_inferencex, engine="tensorrt-llm")
 _sglang = partial(_inferencex, engine="sglang")
-# all of them: attention_dp_config with enable_balance, timeout_iters 60 and batching_wait_iters 0
+_atom = partial(_inferencex, engine="atom")
+# all of them: attention_dp_config with enable_balance, timeout_iters 60 and batching_wait_iters 0;
+# dsr1_fp8_h200_trt_mtp_slurm.sh and dsr1_fp4_b200_trt_mtp_slurm.sh, 2025-12: MTP=1 where attention
+# is copied, else 3
 _sized = partial(
-    _trtllm, models=_DEEPSEEK, prompts=1, beyond=64, beyond_users=True, cache="fp8", rank_wait=60
+    _trtllm,
+    models=_DEEPSEEK,
+    prompts=1,
+    beyond=64,
+    beyond_users=True,
+    cache="fp8",
+    rank_wait=60,
+    drafts=(3, 1),
 )
 _generator = partial(LaunchSettings, scripts="aiconfigurator", prompts=1, beyond=1500)
 
@@ -301,6 +311,13 @@ SETTINGS: tuple[LaunchSettings, ...] = (
         cache="fp8",
         receives=((1, 10),),
         source="benchmarks/single_node/glm5_fp4_b200.sh, 2026-04-09: scheduler-recv-interval 10",
+    ),
+    _atom(
+        cache="fp8",
+        source=(
+            "benchmarks/dsr1_fp4_mi355x_atom_docker.sh and gptoss_fp4_mi355x_atom_docker.sh,"
+            " 2026-01: kv_cache_dtype fp8"
+        ),
     ),
     _generator(
         engine="vllm",

@@ -145,7 +145,7 @@ class LaunchSettings:
         token_budget: least limit of the query tokens of an iteration.
         prompts: the limit holds so many prompts,
         beyond: and so many tokens,
-        beyond_users: and one for every user.
+        beyond_users: and one for every user, and for each of their drafts.
         whole_prompts: the limit is filled by whole prompts where it lies below the engine's own.
         max_requests: most requests in flight; None: all users.
         memory_ratio: share of the memory that the engine or its cache is given.
@@ -159,6 +159,8 @@ class LaunchSettings:
             rising.
         copies: (ISL, OSL) with the fewest users from which on every device keeps attention of its
             own.
+        drafts: draft tokens of a launch that speculates: without copies of attention, and with
+            them; None: it does not say.
         sends: users of the load generator whatever the most requests are, which a row with so many
             then does not say.
         source: what was read, with its day.
@@ -184,6 +186,7 @@ class LaunchSettings:
     rank_wait: int = 0
     receives: tuple[tuple[int, int], ...] = ()
     copies: tuple[tuple[tuple[int, int], int], ...] = ()
+    drafts: tuple[int, int] | None = None
     sends: int | None = None
     source: str
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from costmodel.engines.record.engine import Engine
+from costmodel.parallel.plan import ParallelPlan
 from costmodel.parallel.pools import ServingPlan
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.profile import Device
@@ -48,6 +49,7 @@ class LaunchedRow:
         token_budget: most query tokens of an iteration, where the row says.
         max_requests: most requests in flight, where it says.
         cache: number format of keys and values, where it says.
+        speculates: requests draft.
     """
 
     users: int
@@ -62,6 +64,7 @@ class LaunchedRow:
     token_budget: int | None = None
     max_requests: int | None = None
     cache: str | None = None
+    speculates: bool = False
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "LaunchedRow":
@@ -87,6 +90,7 @@ class LaunchedRow:
             token_budget=row["max_num_batched_tokens"] or None,
             max_requests=row["max_num_seqs"] or None,
             cache=_cache_format(row["kv_cache_dtype"]),
+            speculates=(row["speculation"] or "none").casefold() != "none",
         )
 
 
@@ -103,6 +107,7 @@ class Launch:
         cold: the same.
         cuts: requests are sampled by top-k or top-p, as the model's defaults ask.
         copied: every device kept attention of its own, whatever the row says.
+        drafts: as in `LaunchSettings`.
     """
 
     engine: Engine
@@ -113,6 +118,15 @@ class Launch:
     cold: bool = False
     cuts: bool = False
     copied: bool = False
+    drafts: tuple[int, int] | None = None
+
+    def draft_tokens(self, worker: ParallelPlan) -> int | None:
+        """Draft tokens K of a launch that speculates; None: it does not say.
+
+        Args:
+            worker: that decodes.
+        """
+        return None if self.drafts is None else self.drafts[worker.data > 1]
 
     def spread(self, plan: ServingPlan) -> ServingPlan:
         """The plan of a row as it was launched; the launch's script, not the row, says that
@@ -199,6 +213,7 @@ def _scripted(engine: Engine, row: LaunchedRow, *, model: str, device: Device) -
         prompts=engine,
         cache=settings.cache,
         copied=copied,
+        drafts=settings.drafts,
     )
 
 
@@ -220,6 +235,8 @@ def _set(engine: Engine, settings: LaunchSettings, row: LaunchedRow) -> Engine:
     """The engine with what a launch sets."""
     usual, memory = engine.scheduling, engine.memory
     batch = (row.batch or row.users) if settings.beyond_users else 0
+    if row.speculates and settings.drafts is not None:
+        batch *= 1 + settings.drafts[row.ranks > 1]
     scripted_tokens = (
         settings.prompts * row.prompt_tokens + settings.beyond + batch if settings.prompts else 0
     )

@@ -20,6 +20,7 @@ from costmodel.parallel.plan import ParallelPlan
 from costmodel.parallel.pools import ServingPlan, transfer_seconds
 from costmodel.passes.deployment import Deployment
 from hardware_profiles.errors import InfeasibleError, InputError
+from simulator.closed_loop.drafting import Drafting
 from simulator.closed_loop.serve import (
     INTAKE_S,
     Served,
@@ -55,6 +56,7 @@ def serve_pools(
     prompts: Engine | None = None,
     timers: Timers | None = None,
     cuts: bool = False,
+    drafting: Drafting | None = None,
 ) -> tuple[Served, CostModelTimer]:
     """Simulate a closed loop of users before a service of several workers.
 
@@ -70,6 +72,7 @@ def serve_pools(
         prompts: the same engine as workers for prompts are set; None: as those that decode.
         timers: by plan, of runs before this one that differ in users alone; more are added.
         cuts: requests are sampled by top-k or top-p.
+        drafting: of every request; None: plain decoding.
 
     Returns:
         What the users see, and the timer of the workers that decode.
@@ -82,7 +85,7 @@ def serve_pools(
     timers = {} if timers is None else timers
     decode = plan.decode
     part = _part(users)
-    timer = plan_timer(timers, deployment, engine, decode.plan, cuts=cuts)
+    timer = plan_timer(timers, deployment, engine, decode.plan, cuts=cuts, drafting=drafting)
     scheduler = _limits(deployment, engine, users, decode.plan)
     latency_s, token_s = transfer_seconds(
         deployment.architecture,
@@ -93,7 +96,9 @@ def serve_pools(
     )
     apart = Disaggregation(
         prefill_replicas=plan.prefill.count,
-        prefill_timer=plan_timer(timers, deployment, engine, plan.prefill.plan, cuts=cuts),
+        prefill_timer=plan_timer(
+            timers, deployment, engine, plan.prefill.plan, cuts=cuts, drafting=drafting
+        ),
         prefill_scheduler=_limits(
             deployment, prompts or engine, replace(users, output_tokens=1), plan.prefill.plan
         ),
@@ -106,6 +111,7 @@ def serve_pools(
             workload=part.workload(),
             scheduler=scheduler,
             timer=timer,
+            speculation=None if drafting is None else drafting.options(timer.setting),
             series=False,
             replicas=decode.count,
             router="least-loaded",
@@ -136,6 +142,7 @@ def plan_timer(
     plan: ParallelPlan,
     *,
     cuts: bool = False,
+    drafting: Drafting | None = None,
 ) -> CostModelTimer:
     """The timer of a plan; one tensor group within a node needs no plan.
 
@@ -145,6 +152,7 @@ def plan_timer(
         engine: whose kernels run.
         plan: of one worker.
         cuts: requests are sampled by top-k or top-p.
+        drafting: of every request; None: plain decoding.
 
     Raises:
         InputError: a plan that does not divide the model.
@@ -155,7 +163,7 @@ def plan_timer(
         alone = plan == ParallelPlan(tensor=plan.tensor) and plan.tensor <= plan.node_of(
             deployment.device
         )
-        timers[plan] = timer_for(own, engine, None if alone else plan, cuts=cuts)
+        timers[plan] = timer_for(own, engine, None if alone else plan, cuts=cuts, drafting=drafting)
     return timers[plan]
 
 

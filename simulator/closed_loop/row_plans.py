@@ -24,6 +24,8 @@ from simulator.closed_loop.launch_settings import read_launch
 from simulator.closed_loop.worker_counts import Launched, launched_plan
 
 MODES = ("agg", "disagg")
+# of a device's memory: engines give weights and cache 0.85 to 0.9 of it by default
+_MOST_WEIGHTS = 0.9
 
 
 def plan_of_row(
@@ -136,7 +138,8 @@ def _worker(
     """The plan of one worker. Where attention has copies, experts are kept whole on all its
     devices.
 
-    Experts that a tensor group keeps whole are priced as split ones: every device has every token,
+    Where copies do not fit in memory and a tensor group does, attention was not copied, whatever
+    the row says. Experts that a tensor group keeps whole are priced as split ones: every device has every token,
     and reads as much.
     """
     tensor, stages, copies, moe_tensor, moe_expert = (row[side + name] or 1 for name in WIDTHS)
@@ -144,13 +147,35 @@ def _worker(
     if not row[side + "tp_size"] and not row[side + "attention_dp_size"]:
         tensor = experts
     single = _single_width(tensor * copies, moe_tensor, moe_expert, device)
-    if single and _holds(architecture, precision, device, single):
+    if single and _fits(architecture, precision, device, ParallelPlan(tensor=single)):
         tensor, copies = (tensor, single // tensor) if copies > 1 else (single, 1)
     elif experts > 1 and architecture.is_moe and experts != tensor * copies:
-        rule = f"must be the {tensor * copies} devices of attention, moe_tp_size times moe_ep_size"
-        raise InputError(rule, key=f"{side}moe_ep_size", value=experts)
+        copies = _copies(tensor, copies, moe_tensor, moe_expert, side)
     whole = tensor * copies if copies > 1 and architecture.is_moe else 1
-    return _with_calls(ParallelPlan(tensor=tensor, pipeline=stages, data=copies, expert=whole))
+    plan = _with_calls(ParallelPlan(tensor=tensor, pipeline=stages, data=copies, expert=whole))
+    split = ParallelPlan(tensor=tensor * copies, pipeline=stages)
+    if copies > 1 and not _fits(architecture, precision, device, plan):
+        return split if _fits(architecture, precision, device, split) else plan
+    return plan
+
+
+def _copies(tensor: int, copies: int, moe_tensor: int, moe_expert: int, side: str) -> int:
+    """Copies of attention where experts and attention are stated on different numbers of devices.
+
+    Experts of one worker lie on all its devices. Tables leave copies of attention out, whose
+    experts then have more devices than attention states; or how wide a group splits an expert
+    (`moe_tp_size` 1), which is what remains of the devices.
+
+    Raises:
+        InputError: widths that do not divide each other; names the column.
+    """
+    attention, experts = tensor * copies, moe_tensor * moe_expert
+    if copies == 1 and experts % tensor == 0:
+        return experts // tensor
+    if moe_tensor == 1 and attention % experts == 0:
+        return copies
+    rule = f"must be the {attention} devices of attention, moe_tp_size times moe_ep_size"
+    raise InputError(rule, key=f"{side}moe_ep_size", value=experts)
 
 
 def _with_calls(plan: ParallelPlan) -> ParallelPlan:
@@ -178,5 +203,8 @@ def _single_width(width: int, moe_tensor: int, moe_expert: int, device: Device) 
     return moe_tensor if multiplied else None
 
 
-def _holds(architecture: Architecture, precision: Precision, device: Device, width: int) -> bool:
-    return weight_bytes(architecture, precision, ParallelPlan(tensor=width)) < device.memory_bytes
+def _fits(
+    architecture: Architecture, precision: Precision, device: Device, plan: ParallelPlan
+) -> bool:
+    """Whether a plan's weights leave a device room to serve; workers that do not could not start."""
+    return weight_bytes(architecture, precision, plan) < _MOST_WEIGHTS * device.memory_bytes

@@ -28,6 +28,7 @@ from costmodel.method_library import load_method
 from costmodel.parallel.plan import ParallelPlan
 from costmodel.passes.deployment import Deployment
 from hardware_profiles.errors import InfeasibleError
+from simulator.closed_loop.drafting import Drafting
 from simulator.closed_loop.left_out import Serving, left_out_ratio
 from simulator.closed_loop.users import Users
 from simulator.engine import simulate
@@ -78,26 +79,29 @@ class Served:
 
 
 def timer_for(
-    deployment: Deployment, engine: Engine, plan: ParallelPlan | None = None, *, cuts: bool = False
+    deployment: Deployment,
+    engine: Engine,
+    plan: ParallelPlan | None = None,
+    *,
+    cuts: bool = False,
+    drafting: Drafting | None = None,
 ) -> CostModelTimer:
-    """Times the iterations of plain decoding in an engine's own kernels; closed loops of a
-    deployment can share it.
+    """Times the iterations of decoding in an engine's own kernels; closed loops of a deployment can
+    share it.
 
     Args:
         deployment: model, device and how they run.
         engine: with its defaults on the device.
         plan: how the model is spread; None: one tensor-parallel group, as the deployment says.
         cuts: requests are sampled by top-k or top-p.
+        drafting: of every request; None: plain decoding.
     """
-    drafter, overhead = (
-        build_drafter(load_method("plain-decoding"), deployment.architecture),
-        engine.overhead("none"),
-    )
+    method = load_method("plain-decoding") if drafting is None else drafting.method
     setting = Setting(
         deployment=deployment,
-        drafter=drafter,
-        overhead=overhead,
-        plain_overhead=overhead,
+        drafter=build_drafter(method, deployment.architecture),
+        overhead=engine.overhead(method.drafted_by),
+        plain_overhead=engine.overhead("none"),
         engine=engine,
     )
     return CostModelTimer(
@@ -147,6 +151,7 @@ def serve(
     *,
     timer: CostModelTimer | None = None,
     plan: ParallelPlan | None = None,
+    drafting: Drafting | None = None,
 ) -> Served:
     """Simulate a closed loop and report what its users see.
 
@@ -156,6 +161,7 @@ def serve(
         users: and their requests.
         timer: of `timer_for`; None makes one.
         plan: how the model is spread; None: one tensor-parallel group, as the deployment says.
+        drafting: of every request; None: plain decoding.
 
     Raises:
         InfeasibleError: one request does not fit.
@@ -170,10 +176,16 @@ def serve(
     >>> bool(0.02 < served.ttft_s < 0.3), bool(0.005 < served.tpot_s < 0.012)
     (True, True)
     """
-    timer = timer or timer_for(deployment, engine, plan)
+    timer = timer or timer_for(deployment, engine, plan, drafting=drafting)
     options = scheduler_for(deployment, engine, users, plan)
     result = simulate(
-        Scenario(workload=users.workload(), scheduler=options, timer=timer, series=False)
+        Scenario(
+            workload=users.workload(),
+            scheduler=options,
+            timer=timer,
+            speculation=None if drafting is None else drafting.options(timer.setting),
+            series=False,
+        )
     )
     if not result.finished.all():
         raise _no_room(deployment, users)
@@ -280,7 +292,7 @@ def served_interval(
 
 
 def _seconds(timer: CostModelTimer, result: SimulationResult) -> dict[str, float]:
-    """Seconds of a run by operation; attention is what remains of them."""
+    """Seconds of a run by operation; attention is what remains of them, draft passes included."""
     assert timer.passes is not None
     spent = timer.passes.spent_s(result.iterations_by_rows, result.iterations_by_sampled)
     overhead = timer.setting.plain_overhead

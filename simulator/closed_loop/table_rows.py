@@ -26,6 +26,7 @@ from hardware_profiles.profile import Device
 from hardware_profiles.units import MILLI
 from simulator.closed_loop.columns import REQUIRED, read_columns
 from simulator.closed_loop.constants import Constants, with_constants
+from simulator.closed_loop.drafting import Drafting, published_drafting
 from simulator.closed_loop.launches import LaunchedRow, launched
 from simulator.closed_loop.pools import Timers, plan_timer, serve_pools
 from simulator.closed_loop.row_plans import plan_of_row, users_of_row
@@ -109,6 +110,7 @@ class _Question:
     plan: ServingPlan
     users: Users
     cuts: bool
+    drafting: Drafting | None
 
 
 def answer_rows(
@@ -184,24 +186,26 @@ def _answer(q: _Question, timers: Timers, seed: int) -> RowAnswer:
 def _served(q: _Question, timers: Timers) -> tuple[Served, CostModelTimer]:
     if q.plan.prefill is not None:
         return serve_pools(
-            q.deployment, q.engine, q.users, q.plan, prompts=q.prompts, timers=timers, cuts=q.cuts
+            q.deployment,
+            q.engine,
+            q.users,
+            q.plan,
+            prompts=q.prompts,
+            timers=timers,
+            cuts=q.cuts,
+            drafting=q.drafting,
         )
     plan = q.plan.decode.plan
-    timer = plan_timer(timers, q.deployment, q.engine, plan, cuts=q.cuts)
+    timer = plan_timer(timers, q.deployment, q.engine, plan, cuts=q.cuts, drafting=q.drafting)
     own = replace(q.deployment, tensor_parallel=plan.tensor)
-    return serve(own, q.engine, q.users, timer=timer, plan=timer.plan), timer
+    served = serve(own, q.engine, q.users, timer=timer, plan=timer.plan, drafting=q.drafting)
+    return served, timer
 
 
 def _question(row: Mapping[str, Any], constants: Constants) -> _Question:
     missing = [name for name in REQUIRED if row[name] is None]
     if missing:
         raise InputError("the row does not say", key=missing[0])
-    if (row["speculation"] or "none").casefold() != "none":
-        raise InputError(
-            "the row does not say how many drafts were accepted",
-            key="speculation",
-            value=row["speculation"],
-        )
     device = _device(row["system"])
     # never a path: a table must not choose which files are read
     architecture = named_model(row["model_path"].rstrip("/"))
@@ -219,6 +223,13 @@ def _question(row: Mapping[str, Any], constants: Constants) -> _Question:
     )
     launch = launched(engine, stated_row, model=architecture.name, device=device)
     plan = launch.spread(plan)
+    drafting = None
+    if stated_row.speculates:
+        drafting = published_drafting(
+            row["speculation"],
+            model=architecture.name,
+            draft_tokens=launch.draft_tokens(plan.decode.plan),
+        )
     usual = "fp8" if launch.engine.kernels.fp8_cache and stated.weights == "fp8" else "bf16"
     deployment = Deployment(
         architecture=architecture,
@@ -236,8 +247,10 @@ def _question(row: Mapping[str, Any], constants: Constants) -> _Question:
             kernels.cut_bytes,
             kernels.quantised_cache_ratio(device),
             launch.cuts,
+            drafting,
         ),
         cuts=launch.cuts,
+        drafting=drafting,
         deployment=deployment,
         engine=launch.engine,
         prompts=launch.prompts,

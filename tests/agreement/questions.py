@@ -15,7 +15,7 @@ import numpy as np
 
 from app.dashboard.state import State, drafting_methods
 from costmodel.architectures.library import load_model, model_names
-from costmodel.engine_library import engine_names
+from costmodel.engine_library import engine_names, load_engine
 from costmodel.method_library import load_method
 from hardware_profiles.loader import device_names, load_device
 
@@ -371,7 +371,9 @@ def _drawn(generator: np.random.Generator) -> Question:
     ]
     method = one(able)
     takes = load_method(method)
-    engines = ("vllm", *sorted(engine_names()))
+    # those of no engine, and of engines that configurations are written for: others have fewer doors
+    written = [name for name in engine_names() if name == "none" or load_engine(name).options]
+    engines = ("vllm", *sorted(written))
     needed = load_model(model).parameters * {
         None: 2.0,
         "bf16": 2.0,

@@ -94,6 +94,13 @@ def test_settings_are_those_of_the_scripts_of_the_day(
     assert found.cache == cache
 
 
+@pytest.mark.parametrize(("ranks", "drafts"), [(1, 3), (8, 1)])
+def test_limits_of_a_launch_hold_the_drafts_of_every_user(ranks, drafts):
+    changes = {"model": "deepseek-v3", "device": H200, "ranks": ranks, "speculates": True}
+    found = launch("trtllm", **changes, named="inferencex-2025-12-31")
+    assert found.engine.scheduling.token_budget == 1024 + 64 + 16 * (1 + drafts)
+
+
 @pytest.mark.parametrize(
     ("changes", "iterations", "ratio"),
     [

@@ -126,6 +126,27 @@ def test_a_kind_of_worker_that_is_left_open_is_refused_by_its_column(lacking):
         plan_of(**without)
 
 
+@pytest.mark.parametrize(
+    ("columns", "plan"),
+    [
+        ({"tp_size": 2, "moe_tp_size": 1, "moe_ep_size": 16}, "1xtp2ep16dp8"),
+        ({"tp_size": 1, "moe_tp_size": 4, "moe_ep_size": 4}, "1xep16dp16"),
+        ({"tp_size": 8, "moe_tp_size": 1, "moe_ep_size": 4}, "1xtp8"),
+    ],
+)
+def test_a_width_that_is_left_out_is_what_remains_of_the_devices(columns, plan):
+    assert str(plan_of(**columns)[1].decode) == plan
+
+
+def test_attention_was_not_copied_where_copies_do_not_fit():
+    """DeepSeek in fp8 on four GB200: 182 GB a device with copies of attention, 168 without."""
+    copied = {"tp_size": 1, "attention_dp_size": 4, "moe_tp_size": 1, "moe_ep_size": 4}
+    assert str(plan_of(device="gb200", **copied)[1].decode) == "1xtp4"
+    assert str(plan_of(device="gb300", **copied)[1].decode) == "1xep4dp4"
+    # neither fits: the plan stays, and the answer says so
+    assert str(plan_of(device="h200-sxm", **copied)[1].decode) == "1xep4dp4"
+
+
 def test_widths_of_attention_and_experts_that_contradict_each_other_are_refused():
     with pytest.raises(InputError, match="moe_ep_size"):
         plan_of(tp_size=8, moe_tp_size=2, moe_ep_size=2)
