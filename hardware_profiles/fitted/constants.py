@@ -231,6 +231,8 @@ class Experts(OperationConstants):
         few_rows: rows of a tile; 8 where the kernels choose it by the load of an expert.
         many_rows: rows of a tile once there are more tokens than experts; as many where the kernels
             choose it by the load of an expert.
+        unaligned_ratio: how many times as long arithmetic and traffic take where the width of an
+            expert is no multiple of 16; 1 where it does not matter.
     """
 
     operation: ClassVar[str] = "moe"
@@ -241,6 +243,7 @@ class Experts(OperationConstants):
     norm: float = bounded(1.0, math.inf)
     few_rows: float = neutral(1.0, 1024.0, 8.0)
     many_rows: float = neutral(1.0, 1024.0, 8.0)
+    unaligned_ratio: float = neutral(1.0, 10.0, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

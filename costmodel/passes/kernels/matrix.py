@@ -18,6 +18,7 @@ ROW_TILES = (16, 32, 64, 128)  # rows of the output tiles that a library chooses
 _TILES = np.array(ROW_TILES, dtype=np.float64)
 COLUMN_TILE = 128
 MOST_TILE_ROWS = 64  # rows of tiles up to which it matters how many processors take part
+ALIGNED_WIDTH = 16.0  # values, multiples of which suit the kernels of experts
 LARGEST_DECODE_ROWS = 1024.0  # rows up to which products were measured
 PREFILL_ROWS = 4096.0
 
@@ -215,23 +216,38 @@ def _unfilled(device: Device, m: Array, outputs: Number) -> Array:
     )
 
 
-def experts(device: Device, work: Work, visited: Number, dtype: str) -> Timing:
-    """Grouped expert products: launch, a term per visited expert, and the p-norm of the two
-    roofs.
+def experts(device: Device, work: Work, visited: Number, dtype: str, *, width: Number) -> Timing:
+    """Grouped expert products: launch, a term per visited expert, and the p-norm of the two roofs,
+    both longer where widths do not suit the kernels.
+
+    Kernels load and store 32 bytes at a time, 16 values of 16 bits: CUTLASS's refuse other widths
+    or leave them to slower ones, and Triton's lose what they know of the alignment of a row.
 
     Args:
         device: profile.
         work: FLOPs and bytes, rows padded per expert.
         visited: distinct experts D.
         dtype: format that the matrix units compute in.
+        width: of an expert, on one device.
+
+    Reference: TensorRT-LLM, pull request 7757; SGLang, pull request 22627.
     """
     c = device.constants.moe
-    compute = work.flops / (device.peak(dtype) * c.compute_efficiency)
-    memory = work.bytes / (device.bandwidth_bytes_per_s * c.bandwidth_efficiency)
+    slower = _slower_by_width(device, width)
+    compute = slower * work.flops / (device.peak(dtype) * c.compute_efficiency)
+    memory = slower * work.bytes / (device.bandwidth_bytes_per_s * c.bandwidth_efficiency)
     launch = c.launch_s + c.expert_s * np.asarray(visited, dtype=np.float64)
     return by_share(
         device, Timing(launch + joined(compute, memory, c.norm), compute, memory, launch), "moe"
     )
+
+
+def _slower_by_width(device: Device, width: Number) -> Array:
+    """How many times as long the products of experts of that width take as those of widths that
+    suit the kernels.
+    """
+    whole = np.mod(np.asarray(width, dtype=np.float64), ALIGNED_WIDTH) == 0.0
+    return np.where(whole, 1.0, device.constants.moe.unaligned_ratio)
 
 
 def engine_experts(
@@ -242,6 +258,7 @@ def engine_experts(
     *,
     kernel: ExpertKernel | None,
     tokens: Number,
+    width: Number,
     row_bytes: Number,
 ) -> Timing:
     """Grouped expert products in an engine's kernel: `experts` for few tokens, the kernel's own form
@@ -258,10 +275,11 @@ def engine_experts(
         dtype: format that the matrix units compute in.
         kernel: its constants; None: those of the profile hold for any number of tokens.
         tokens: of the layer.
+        width: of an expert, on one device.
         row_bytes: bytes of the rows of all chosen experts, in 16 bits.
     """
     c = device.constants.moe
-    few = experts(device, work_of(c.few_rows, c.many_rows), visited, dtype)
+    few = experts(device, work_of(c.few_rows, c.many_rows), visited, dtype, width=width)
     tokens = np.asarray(tokens, dtype=np.float64)
     if kernel is None or np.max(tokens) <= FEW_TOKENS:
         return few
