@@ -306,6 +306,7 @@ class _Spread:
                 computed,
                 kernel=d.expert_kernel,
                 tokens=local_tokens,
+                hidden=feed_forward.expert_input(hidden),
                 width=feed_forward.width,
                 row_bytes=local_tokens
                 * feed_forward.experts_per_token

@@ -224,15 +224,15 @@ class Experts(OperationConstants):
 
     Attributes:
         launch_s: fixed cost of a layer.
-        expert_s: cost of each distinct expert touched.
+        expert_s: cost of each distinct expert touched in a model 4096 wide; it goes with the width.
         bandwidth_efficiency: share of the bandwidth.
         compute_efficiency: share of the peak, rows padded per expert.
         norm: p of the p-norm that joins both roofs.
         few_rows: rows of a tile; 8 where the kernels choose it by the load of an expert.
         many_rows: rows of a tile once there are more tokens than experts; as many where the kernels
             choose it by the load of an expert.
-        unaligned_ratio: how many times as long arithmetic and traffic take where the width of an
-            expert is no multiple of 16; 1 where it does not matter.
+        unaligned_ratio: how many times as long experts take, the launch aside, whose width is no
+            multiple of 16; 1 where it does not matter.
     """
 
     operation: ClassVar[str] = "moe"
