@@ -36,8 +36,8 @@ def power_law_loads(
     Reference: aiconfigurator (github.com/ai-dynamo/aiconfigurator, Apache-2.0), the helper of its
     collector.
 
-    >>> power_law_loads(2, 4, 1, 1.2).tolist()
-    [1, 1, 0, 0]
+    >>> power_law_loads(2, 8, 2, 1.2).tolist()
+    [2, 1, 1, 0, 0, 0, 0, 0]
     """
     slots = tokens * experts_per_token
     low, high = (1.0, max(0.8 * tokens, 1.0)) if slots > experts else (0.01, 2.0)

@@ -11,14 +11,13 @@ import numpy as np
 from costmodel.passes.expert_kernels import FEW_TOKENS, MANY_TOKENS, ExpertKernel
 from costmodel.passes.kernels.correction import by_share, by_size
 from costmodel.passes.kernels.timing import Timing, joined
-from costmodel.passes.ops import Array, Number, Work
+from costmodel.passes.ops import ALIGNED_WIDTH, Array, Number, Work
 from hardware_profiles.profile import Device
 
 ROW_TILES = (16, 32, 64, 128)  # rows of the output tiles that a library chooses among
 _TILES = np.array(ROW_TILES, dtype=np.float64)
 COLUMN_TILE = 128
 MOST_TILE_ROWS = 64  # rows of tiles up to which it matters how many processors take part
-ALIGNED_WIDTH = 16.0  # values, multiples of which suit the kernels of experts
 EXPERT_HIDDEN = 4096.0  # width of a model that the time of an expert holds for
 LARGEST_DECODE_ROWS = 1024.0  # rows up to which products were measured
 PREFILL_ROWS = 4096.0
@@ -286,7 +285,9 @@ def engine_experts(
         row_bytes: bytes of the rows of all chosen experts, in 16 bits.
     """
     c = device.constants.moe
-    few = experts(device, work_of(c.few_rows, c.many_rows), visited, dtype, hidden=hidden, width=width)
+    few = experts(
+        device, work_of(c.few_rows, c.many_rows), visited, dtype, hidden=hidden, width=width
+    )
     tokens = np.asarray(tokens, dtype=np.float64)
     if kernel is None or np.max(tokens) <= FEW_TOKENS:
         return few
