@@ -1,8 +1,8 @@
 """Which drafters does a question compare that names none?
 
 Those that exist for the target or its family: one of each kind that engines load, at the acceptance
-that was published of it, and n-gram, which every target can run. Our own recordings answer for the
-model that wrote them. Leaves out what a person names (`sources`).
+that was published of it, those that were recorded of the target on a GPU, and n-gram, which every
+target can run. Our own recordings answer for the model that wrote them. Leaves out what a person names (`sources`).
 """
 
 from dataclasses import replace
@@ -11,10 +11,10 @@ from costmodel.acceptance_library import best_match
 from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration
 from costmodel.drafters.checkpoint import brings_its_head
-from costmodel.optimizers.drafters.named_drafters import published_source
+from costmodel.optimizers.drafters.named_drafters import known_source, published_source
 from costmodel.optimizers.drafters.sources import Source, trace_source
 from hardware_profiles.errors import InputError
-from traces.library import default_traces
+from traces.library import default_traces, gpu_recordings
 
 DEFAULT_MODEL = "llama-3.1-8b"
 PUBLISHED_METHODS = ("eagle-3", "mtp", "speculative-decoding")
@@ -54,7 +54,7 @@ def default_drafters(question: DecodingConfiguration) -> tuple[DecodingConfigura
             " compared on a confidence trace; `rooftree predict` knows published tokens per pass"
         )
         raise InputError(rule, key="method")
-    return named, recorded_drafters() if _recorded_on(model) else published_drafters(model)
+    return named, recorded_drafters() if _recorded_on(model) else known_drafters(model)
 
 
 def recorded_drafters() -> list[Source]:
@@ -62,9 +62,9 @@ def recorded_drafters() -> list[Source]:
     return [trace_source(path) for path in default_traces()]
 
 
-def published_drafters(model: str) -> list[Source]:
-    """Trained drafters with acceptance published on a target or its family, one of each method, and
-    n-gram.
+def known_drafters(model: str) -> list[Source]:
+    """Drafters that were recorded of a target on GPUs, trained ones with acceptance published on it
+    or its family, one of each method, and n-gram.
 
     Layers of the target's own checkpoint are among them where that checkpoint holds some.
 
@@ -82,10 +82,19 @@ def published_drafters(model: str) -> list[Source]:
     near = [
         published_source(method, model) for method, match in chains if match.kinship != "borrowed"
     ]
+    recorded = _recorded_on_gpus(model)
     return [
+        *recorded,
         *(source for source in near if _small_enough(source, model)),
-        published_source(LOOKUP, model),
+        known_source(LOOKUP, model),
     ]
+
+
+def _recorded_on_gpus(model: str) -> list[Source]:
+    """What shipped recordings of GPUs say of drafters of this very target."""
+    methods = dict.fromkeys(run.method for run in gpu_recordings() if run.drafts)
+    sources = [known_source(method, model) for method in methods if method != LOOKUP]
+    return [one for one in sources if one.kind != "published" and not one.borrowed]
 
 
 def _recorded_on(model: str) -> bool:

@@ -14,7 +14,7 @@ from app.exporters.registry import ENGINES, export
 from costmodel.architectures.library import load_model, model_names
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.configuration.file import read_configuration
-from costmodel.optimizers.drafters.default_drafters import published_drafters
+from costmodel.optimizers.drafters.default_drafters import known_drafters
 from costmodel.optimizers.drafters.named_drafters import published_source
 from costmodel.optimizers.recommend import recommend
 from hardware_profiles.errors import InputError
@@ -353,7 +353,7 @@ def test_prediction_layers_compete_where_a_checkpoint_holds_them():
     """DeepSeek-V3 ships a layer; Kimi-K2 states none, and nobody published those that MiniMax-M2's
     config states."""
     for name in model_names():
-        methods = [source.method for source in published_drafters(name)]
+        methods = [source.method for source in known_drafters(name)]
         assert "mtp" not in methods or load_model(name).mtp_layers, name
     holds = {name for name in model_names() if load_model(name).mtp_layers}
     assert {"deepseek-v3", "glm-4.5-air", "qwen3-next-80b-a3b", "qwen3.5-27b"} <= holds

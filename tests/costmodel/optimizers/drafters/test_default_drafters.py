@@ -88,3 +88,11 @@ def test_a_masked_model_verifies_no_drafts(name):
             build_setting(DecodingConfiguration(method=method, deployment=deployment))
     for method in ("plain-decoding", "fast-dllm"):
         build_setting(DecodingConfiguration(method=method, deployment=deployment))
+
+
+def test_drafters_recorded_on_gpus_of_the_very_target_compete():
+    _, drafters = compared("vicuna-7b")
+    assert drafters["medusa"].recorded_as == "gpu/vicuna-7b--medusa--greedy"
+    assert "rest" not in drafters  # recorded of another version of the model
+    _, drafters = compared("llama-2-7b")
+    assert "medusa" not in drafters
