@@ -48,7 +48,9 @@ class Ranks:
         if isinstance(together, TabledTogether):
             by_mean_s, by_most_s = together.by_mean_s, together.by_most_s
         self.timer = timer
-        self.stage = Stage(pool, workload, timer.ranks, how, asked=not tabled)
+        self.stage = Stage(
+            pool, workload, timer.ranks, how, asked=not tabled, room=workload.requests
+        )
         self.step: InStep = new_step(timer.ranks, by_mean_s, by_most_s)
 
     @property

@@ -53,24 +53,23 @@ class Disaggregated:
         done = self.prompts.pool.requests
         goes_on = (done["phase"] == FINISHED) & (self.workload.output_tokens > 1)
         moving = np.nonzero(goes_on)[0]
-        arrives_s = done["last_s"][moving] + self._moving_s(moving)
-        for at in np.lexsort((done["last_s"][moving], arrives_s)):
-            self._list(int(moving[at]), float(arrives_s[at]))
+        arrives_s = self._arrive(moving)
+        order = np.lexsort((done["last_s"][moving], arrives_s))
+        self.decoders.list_all(moving[order], arrives_s[order])
         self.decoders.run(np.inf, report)
 
-    def _moving_s(self, requests: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Seconds of moving the caches of prompts."""
-        tokens = self.prompts.pool.requests["prompt"][requests]
-        seconds = self.joined.transfer_latency_s + self.joined.transfer_token_s * tokens
-        return np.asarray(seconds, dtype=np.float64)
-
-    def _list(self, request: int, at_s: float) -> None:
-        """A prompt's cache reaches the replicas that decode."""
-        requests = self.decoders.pool.requests
-        arrive_with_cache(requests, self.prompts.pool.requests, request)
-        if self.joined.delivers == "decode":
-            requests["first_s"][request] = requests["delivered_s"][request] = at_s
-        self.decoders.list_next(request, at_s)
+    def _arrive(self, moved: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Let the caches of prompts that have ended reach the replicas that decode; when each
+        does.
+        """
+        done, requests = self.prompts.pool.requests, self.decoders.pool.requests
+        joined = self.joined
+        moving_s = joined.transfer_latency_s + joined.transfer_token_s * done["prompt"][moved]
+        arrives_s = np.asarray(done["last_s"][moved] + moving_s, dtype=np.float64)
+        arrive_with_cache(requests, done, moved)
+        if joined.delivers == "decode":
+            requests["first_s"][moved] = requests["delivered_s"][moved] = arrives_s
+        return arrives_s
 
     def _run_closed(self, report: Callable[[int], None]) -> None:
         """Stages in turn, each until something ends or the other comes first."""
@@ -93,8 +92,8 @@ class Disaggregated:
                 ended_s = float(requests["last_s"][request])
                 goes_on = stage is self.prompts and requests["phase"][request] == FINISHED
                 if goes_on and self.workload.output_tokens[request] > 1:
-                    moved = np.array([request])
-                    self._list(request, ended_s + float(self._moving_s(moved)[0]))
+                    arrives_s = self._arrive(np.array([request]))
+                    self.decoders.list_next(request, float(arrives_s[0]))
                 else:
                     over.append((ended_s, request))
             stage.handed = int(front.state.ended)

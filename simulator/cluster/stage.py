@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator.cluster.asked import AskedTimers
 from simulator.loop.compiled import laid_out
@@ -73,6 +74,8 @@ class Stage:
         listed: all requests are known to come; else they are listed later.
         apart: another stage says which users are freed.
         asked: timers are asked for every iteration, even where there are tables.
+        room: most requests that a replica can be sent before its queue grows; None: about its
+            share.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class Stage:
         listed: bool = True,
         apart: bool = False,
         asked: bool = False,
+        room: int | None = None,
     ) -> None:
         self.pool, self.replicas = pool, replicas
         self.handed = 0  # ends of which the service knows
@@ -95,12 +99,12 @@ class Stage:
         self.rules = _rules(pool, asked=asked or pool.tables is None)
         share = -(-workload.requests // replicas)
         # routers that look at loads deal out nearly evenly
-        room = share if how == "round-robin" else min(2 * share + 64, workload.requests)
+        about = share if how == "round-robin" else min(2 * share + 64, workload.requests)
         self.fleet: Fleet = new_fleet(
             pool.limits,
             pool.prefixes,
             replicas,
-            room,
+            about if room is None else room,
             groups=pool.drafts.ragged != SPLIT and pool.drafts.decoder != BLOCK,
             memory=new_memory(pool.drafts, pool.limits),
         )
@@ -129,7 +133,7 @@ class Stage:
         """Send what is listed and advance all replicas to a time in seconds; where requests end
         that another stage waits for, no further than that.
         """
-        requests, cores = self.pool.requests, len(os.sched_getaffinity(0))
+        requests, cores = self.pool.requests, _cores()
         by_themselves = self.front.state.route == IN_TURN and not feeds_back(self.front, requests)
         large = len(requests) >= _SHARED_OUT and min(cores, self.replicas) > 1
         if by_themselves and large and not self.rules.asked:
@@ -157,6 +161,12 @@ class Stage:
         """Begin the iteration that a replica has composed."""
         replica, counts = replica_of(self.fleet, index), self.fleet.counts[index]
         start(replica, counts, self.rules.limits, seconds)
+
+    def list_all(self, listed: NDArray[np.int64], at_s: NDArray[np.float64]) -> None:
+        """Requests are going to be sent at times in seconds, in their order; none is listed yet."""
+        self.pool.requests["sent_s"][listed] = at_s
+        self.front.order[: listed.size] = listed
+        self.front.state.listed = listed.size
 
     def list_next(self, request: int, at_s: float) -> None:
         """A request is going to be sent at a time, beside those that are listed for later."""
@@ -197,6 +207,11 @@ class Stage:
                 done.result()
                 if on_ends is not None:
                     on_ends(self.ended)
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _rules(pool: Pool, *, asked: bool) -> Rules:

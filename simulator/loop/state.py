@@ -379,13 +379,13 @@ def new_requests(workload: Workload, options: SchedulerOptions) -> Requests:
     return requests
 
 
-def arrive_with_cache(requests: Requests, prompts: Requests, r: int) -> None:
-    """Let a request whose prompt was computed elsewhere begin with its cache and its first
-    token.
+def arrive_with_cache(requests: Requests, prompts: Requests, moved: Whole) -> None:
+    """Let requests whose prompts were computed elsewhere begin with their caches and first
+    tokens.
     """
-    mine, done = requests[r], prompts[r]
-    mine["generated"], mine["computed"], mine["phase"] = 1, done["prompt"], SWAPPED
-    mine["first_s"] = mine["delivered_s"] = done["last_s"]
+    requests["generated"][moved], requests["phase"][moved] = 1, SWAPPED
+    requests["computed"][moved] = prompts["prompt"][moved]
+    requests["first_s"][moved] = requests["delivered_s"][moved] = prompts["last_s"][moved]
 
 
 def new_prefixes(workload: Workload, options: SchedulerOptions) -> Prefixes:

@@ -105,6 +105,66 @@ def test_least_loaded_beats_round_robin_on_uneven_requests(plain_timer):
     assert set(np.unique(chosen.replica)) == {0, 1}
 
 
+def test_a_router_goes_by_the_latest_report(plain_timer):
+    # the first two take a replica each; the second has ended long before the third comes, which
+    # only a router that has heard of it can know
+    workload = Workload(
+        arrival_s=np.array([0.0, 0.0, 5.0, 5.5, 10.5]),
+        prompt_tokens=np.full(5, 20),
+        output_tokens=np.array([5000, 2, 5000, 2, 2]),
+    )
+    scenario = Scenario(
+        workload=workload,
+        scheduler=SchedulerOptions(kv_blocks=2000),
+        timer=plain_timer,
+        replicas=2,
+        router="least-loaded",
+    )
+    assert simulate(scenario).replica.tolist()[:3] == [0, 1, 1]
+    assert simulate(replace(scenario, report_s=4.0)).replica.tolist()[:3] == [0, 1, 1]
+    # without a report both hold one request
+    assert simulate(replace(scenario, report_s=100.0)).replica.tolist()[:3] == [0, 1, 0]
+    with pytest.raises(InputError, match="report_s"):
+        replace(scenario, report_s=-1.0)
+
+
+@pytest.mark.parametrize("router", ["least-loaded", "prefix"])
+def test_reports_without_pause_change_little(random_scenario, tabled_timer, router):
+    for seed in range(440, 446):
+        scenario = random_scenario(seed, timer=tabled_timer, router=router, replicas=3)
+        scenario = replace(scenario, workload=replace(scenario.workload, users=None))
+        reported = simulate(replace(scenario, report_s=1e-9))
+        np.testing.assert_array_equal(reported.replica, simulate(scenario).replica)
+
+
+def test_replicas_on_all_cores_equal_one_after_the_other(tabled_timer, monkeypatch):
+    from simulator.cluster import stage
+
+    rng = np.random.default_rng(2)
+    workload = Workload(
+        arrival_s=np.sort(rng.uniform(0, 9, 200)),
+        prompt_tokens=rng.integers(1, 300, 200),
+        output_tokens=rng.integers(1, 90, 200),
+    )
+    scenario = Scenario(
+        workload=workload,
+        scheduler=SchedulerOptions(kv_blocks=900),
+        timer=tabled_timer,
+        replicas=5,
+    )
+    one = simulate(scenario)
+    monkeypatch.setattr(stage, "_SHARED_OUT", 1)
+    monkeypatch.setattr(stage, "_cores", lambda: 3)
+    other = simulate(scenario)
+    for name in ("replica", "scheduled_s", "last_token_s", "iterations_by_rows"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    assert (one.clock_s, one.busy_s, one.itl.total_s) == (
+        other.clock_s,
+        other.busy_s,
+        other.itl.total_s,
+    )
+
+
 def test_the_prefix_router_finds_what_round_robin_scatters(plain_timer):
     rng = np.random.default_rng(5)
     group = rng.integers(0, 6, 90)
