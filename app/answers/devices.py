@@ -4,8 +4,9 @@ new one hold?
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from app.answers.answer import Answer, Column, Row, Table
 from app.answers.numbers import plain
@@ -15,8 +16,15 @@ from hardware_profiles.errors import InputError
 from hardware_profiles.loader import device_names, load_device
 from hardware_profiles.profile import Device
 from hardware_profiles.template import device_template
-from hardware_profiles.units import GIB, GIGA, TERA
+from hardware_profiles.units import GIB, GIGA, MIB, MICRO, TERA
 from hardware_profiles.whole_file import whole_file
+
+_USUAL_UNITS = (
+    ("flops_per_s.", TERA, "TFLOP/s"),
+    ("bytes_per_s.", GIGA, "GB/s"),
+    ("bytes.", MIB, "MiB"),
+    ("_s.", MICRO, "µs"),
+)  # the end of a key, or of what its number formats belong to; the unit in SI; its name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,7 +92,7 @@ class Devices(Answer):
         return self.devices
 
     def shown(self) -> Iterator[Table | str]:
-        """The list, and the source of every number of a device that was named."""
+        """The list, and every number of a device that was named, by source."""
         yield Table(
             title="Devices",
             rows=self.rows,
@@ -92,8 +100,7 @@ class Devices(Answer):
         )
         for device in self.devices:
             if isinstance(device, Device):
-                for key, value in sorted(device.provenance.items()):
-                    yield f"  {key}: {value.kind}, {value.source}"
+                yield from _sourced(device)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +140,9 @@ def answer(question: DevicesQuestion) -> Devices | NewDevice:
         return _new_device(question)
     if question.new is not None:
         raise InputError(
-            "one device at a time, or `new` and a name", key="devices", value=question.new
+            "a second word follows `new` alone; `rooftree devices NAME` shows one",
+            key="devices",
+            value=question.new,
         )
     overrides = question.overrides or ()
     if question.name is None:
@@ -143,6 +152,34 @@ def answer(question: DevicesQuestion) -> Devices | NewDevice:
         return Devices(inputs=inputs_of(question), devices=rows, rows=rows)
     device = load_device(question.name, overrides)
     return Devices(inputs=inputs_of(question), devices=[device], rows=[_row(device)])
+
+
+def _sourced(device: Device) -> Iterator[str]:
+    """What a device's numbers are, those of one group with one source in a line."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    constants = {key for key in device.provenance if key.startswith("constants.")}
+    for key in [*sorted(device.provenance.keys() - constants), *sorted(constants)]:
+        origin = device.provenance[key]
+        group, _, name = key.removeprefix("constants.").rpartition(".")
+        number = _in_usual_unit(key, reduce(_within, key.split("."), device))
+        written = f"{name} {number}"
+        groups.setdefault((group, origin.kind, origin.source), []).append(written)
+    for (group, kind, source), numbers in groups.items():
+        yield f"  {group + ': ' if group else ''}{', '.join(numbers)} ({kind}: {source})"
+
+
+def _in_usual_unit(key: str, number: Any) -> str:
+    """A number of a device as datasheets write it."""
+    if not isinstance(number, float):
+        return str(number)
+    for suffix, unit_si, unit in _USUAL_UNITS:
+        if suffix in f"{key}.":
+            return f"{plain(number / unit_si, 4)} {unit}"
+    return plain(number, 4)
+
+
+def _within(holder: Any, name: str) -> Any:
+    return holder[name] if isinstance(holder, Mapping) else getattr(holder, name)
 
 
 def _row(device: Device) -> DeviceRow:

@@ -129,10 +129,7 @@ def ranged(value: float, bounds: Sequence[float] | None, decimals: int | None = 
     return f"{fixed(value, places)} [{fixed(low, places)}–{fixed(high, places)}]"
 
 
-LOPSIDED = (
-    "an interval reaches further to one side where the kernels behind it were measured further to"
-    " that side of what was predicted"
-)
+LOPSIDED = "intervals are asymmetric because kernel errors are"
 
 
 def lopsided(value: float, bounds: Sequence[float] | None) -> bool:

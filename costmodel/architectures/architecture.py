@@ -318,6 +318,14 @@ class Architecture:
         """Whether any layer routes its tokens to experts."""
         return any(block.feed_forward.is_moe for block, _ in self.blocks)
 
+    @property
+    def decodes_blocks(self) -> bool:
+        """Whether tokens of a block see each other both ways, so that no causal pass decodes or
+        verifies them: masked models, and models of masked blocks.
+        """
+        attentions = (block.attention for block, _ in self.blocks)
+        return any(one.mask == "causal" and one.block_tokens != 1 for one in attentions)
+
     def with_layers(self, layers: int) -> "Architecture":
         """The same model with `layers` layers, all of its most frequent block.
 

@@ -44,8 +44,10 @@ def answer(question: ModelsQuestion) -> Models | InspectedModel | DraftModel:
 
 def _refuse_options_of_modes(question: ModelsQuestion) -> None:
     """Refuse what belongs to `models inspect` or `models cut`."""
+    if question.subject is not None:
+        rule = "a second word follows `inspect` or `cut` alone; `rooftree models NAME` shows one"
+        raise InputError(rule, key="models", value=question.subject)
     words = (
-        (question.subject, question.subject),
         (question.as_family, f"--as {question.as_family}"),
         (question.layers, f"--layers {question.layers}"),
         (question.fit_head, "--fit-head"),

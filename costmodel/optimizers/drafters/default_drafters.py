@@ -36,8 +36,9 @@ def default_drafters(question: DecodingConfiguration) -> tuple[DecodingConfigura
         question: the configuration; an empty model stands for `DEFAULT_MODEL`.
 
     Raises:
-        InputError: the question describes a drafter, of which nothing says what is accepted; or the
-            installation has lost its recordings.
+        InputError: the question describes a drafter, of which nothing says what is accepted; the
+            model decodes masked blocks, for which nothing is drafted; or the installation has lost
+            its recordings.
     """
     if question.own_drafter is not None:
         rule = (
@@ -47,6 +48,12 @@ def default_drafters(question: DecodingConfiguration) -> tuple[DecodingConfigura
         raise InputError(rule, key="draft_bytes", value=question.draft_bytes)
     model = question.deployment.model or DEFAULT_MODEL
     named = replace(question, deployment=replace(question.deployment, model=model))
+    if _decodes_blocks(model):
+        rule = (
+            f"must name how the blocks of {model} are refined, such as fast-dllm, whose policies are"
+            " compared on a confidence trace; `rooftree predict` knows published tokens per pass"
+        )
+        raise InputError(rule, key="method")
     return named, recorded_drafters() if _recorded_on(model) else published_drafters(model)
 
 
@@ -88,6 +95,13 @@ def _recorded_on(model: str) -> bool:
     except InputError:
         return False
     return any(path.stem.startswith(own) for path in default_traces())
+
+
+def _decodes_blocks(model: str) -> bool:
+    try:
+        return load_model(model).decodes_blocks
+    except InputError:  # an unknown name is refused where it is read
+        return False
 
 
 def _small_enough(source: Source, model: str) -> bool:

@@ -83,6 +83,14 @@ class Design:
         """Of all replicas."""
         return self.replicas * self.node.placement.layout.devices
 
+    def is_same(self, other: "Design") -> bool:
+        """Whether both would be launched alike: drafter, placement, shape, limits and replicas."""
+        return (
+            self.node is other.node
+            and self.acceptance is other.acceptance
+            and (self.scheduler, self.replicas) == (other.scheduler, other.replicas)
+        )
+
     def tokens_per_s_per_device(self, output_tokens: float) -> float:
         """Output tokens per second of one busy device."""
         return self.requests_per_s * output_tokens / self.devices

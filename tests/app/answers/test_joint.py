@@ -53,3 +53,27 @@ def test_a_frame_has_the_designs_with_their_objective_and_its_interval(searched)
     assert len(frame) == len(searched.own_rows)
     assert first["objective_low"] <= first["objective"] <= first["objective_high"]
     assert first["draft"] == searched.winner.draft
+
+
+def test_a_design_that_two_shapes_end_in_does_not_compete_with_itself():
+    """With mean TPOT limited, the next-best shape of the best placement misses its limit when it is
+    simulated, and the design that it is corrected to is the winner itself.
+    """
+    answered = rooftree.optimize(
+        search="full",
+        model="llama-3.1-8b",
+        device="mi300x",
+        drafter=["eagle-3:0.76,0.72,0.68"],
+        draft_tokens=(2, 3),
+        batch_caps=(192, 256),
+        token_budgets=(2048, 4096),
+        devices=1,
+        slo_tpot=30,
+        maximise="tokens-per-dollar",
+        out=None,
+    )
+    frame = answered.to_frame(all_columns=True)
+    compared = frame[frame["objective_low"].notna()]  # the front has no intervals
+    designs = compared[["layout", "dtype", "kv_dtype", "draft", "batch_cap", "token_budget"]]
+    assert len(designs) > 1
+    assert not designs.duplicated().any(), designs

@@ -118,12 +118,13 @@ def confirmed_search(
     """
     searched, optimum = _nearest_search(question, report)
     simulations = Simulations(question, traffic)
-    finalists = []
+    finalists: list[Finalist] = []
     for place, design in enumerate(optimum.ranked):
         report("simulating", place, len(optimum.ranked) + FRONT_RUNS)
-        finalists.append(
-            _confirmed(simulations, design, seeds) if simulate else _unsimulated(design)
-        )
+        finalist = _confirmed(simulations, design, seeds) if simulate else _unsimulated(design)
+        # two shapes of a node may end in one design, once simulations correct their limits
+        if not any(finalist.design.is_same(other.design) for other in finalists):
+            finalists.append(finalist)
     front = [_unsimulated(design) for design in optimum.front]
     if simulate and question.rate_stated is False:
         places = sorted(

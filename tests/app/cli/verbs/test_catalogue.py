@@ -213,9 +213,9 @@ def test_a_new_device_is_written_and_asked_about(rooftree, tmp_path):
         (("devices", "new"), "needs a name"),
         (("devices", "new", "My Card"), "lower case"),
         (("devices", "new", "mine", "--like", "h1000"), "unknown device 'h1000'; nearest"),
-        (("devices", "l4", "t4"), "one device at a time"),
+        (("devices", "l4", "t4"), "a second word follows `new` alone"),
         (("models", "inspect"), "what is to be inspected"),
-        (("models", "gpt2", "opt-125m"), "models inspect"),
+        (("models", "gpt2", "opt-125m"), "a second word follows `inspect` or `cut` alone"),
         (
             ("models", "--layers", "3"),
             "belongs to `rooftree models inspect` or `cut`, got '--layers 3'",

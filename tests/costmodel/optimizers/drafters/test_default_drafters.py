@@ -2,9 +2,11 @@
 
 import pytest
 
+from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.drafters.default_drafters import default_drafters
 from costmodel.optimizers.drafters.named_drafters import published_source
+from hardware_profiles.errors import InputError
 
 
 def compared(model):
@@ -66,3 +68,23 @@ def test_a_target_without_published_drafters_still_has_n_gram():
 def test_a_mean_over_all_steps_says_what_is_assumed_of_the_others():
     assert "without a proposal" in published_source("n-gram", "llama-3.1-8b").rates.remark
     assert published_source("eagle-3", "llama-3.1-8b").rates.remark == ""
+
+
+MASKED = ["llada-8b", "dream-7b", "llada2.0-mini"]
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_for_a_masked_model_no_drafter_is_offered(name):
+    with pytest.raises(InputError, match="how the blocks of") as refused:
+        compared(name)
+    assert refused.value.key == "method"
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_a_masked_model_verifies_no_drafts(name):
+    deployment = DeploymentNames(model=name)
+    for method in ("n-gram", "eagle-3", "speculative-decoding"):
+        with pytest.raises(InputError, match="decodes masked blocks"):
+            build_setting(DecodingConfiguration(method=method, deployment=deployment))
+    for method in ("plain-decoding", "fast-dllm"):
+        build_setting(DecodingConfiguration(method=method, deployment=deployment))
