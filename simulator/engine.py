@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from hardware_profiles.errors import InfeasibleError, InputError
-from simulator.cluster.environment import Progress, Service, run_independently
 from simulator.cluster.ranks import Ranks
-from simulator.cluster.replica import Pool, SimulatedReplica
+from simulator.cluster.service import Disaggregated, Progress
+from simulator.cluster.stage import Pool, Stage
 from simulator.loop.block_options import RecordedBlocks
 from simulator.loop.decoders.record import ALWAYS, EMA, TIERS, TREE
 from simulator.loop.decoders.speculation import (
@@ -30,7 +31,6 @@ from simulator.loop.request import ENDINGS, FAILED, FINISHED
 from simulator.loop.state import (
     BY_ROWS,
     COUNTERS,
-    Requests,
     SchedulerLimits,
     Whole,
     new_limits,
@@ -71,44 +71,35 @@ def simulate(scenario: Scenario, *, progress: Progress | None = None) -> Simulat
     """
     _check_service_levels(scenario)
     generator = np.random.default_rng(scenario.seed)
-    disaggregation = scenario.disaggregation
-    closed = scenario.workload.users is not None
-    by_itself = disaggregation is None and (
-        scenario.replicas == 1 or (scenario.router == "round-robin" and not closed)
-    )
-    decoding = scenario if disaggregation is None else _after_prompts(scenario)
+    workload, apart = scenario.workload, scenario.disaggregation
     if scenario.in_step and isinstance(scenario.timer, RankTimer):
         own = replace(scenario, timer=scenario.timer.own, in_step=False, router="round-robin")
-        ranks = Ranks(
-            new_pool(own, generator, users=False),
-            scenario.timer,
-            scenario.workload,
-            scenario.router,
-        )
+        ranks = Ranks(new_pool(own, generator), scenario.timer, workload, scenario.router)
         ranks.run(progress)
-        return collect(
-            scenario, ranks.replicas, ranks.pool.requests, ranks.pool.requests, ranks.idle_passes
-        )
-    pool = new_pool(decoding, generator, users=by_itself)
-    if by_itself:
-        replicas = [
-            SimulatedReplica(pool, i, -(-scenario.workload.requests // scenario.replicas))
-            for i in range(scenario.replicas)
-        ]
-        run_independently(replicas, scenario.workload, progress)
-        return collect(scenario, replicas, pool.requests, pool.requests)
-    prompts = None if disaggregation is None else _prompt_pool(scenario, generator)
-    service = Service(
-        scenario.workload,
-        (pool, scenario.replicas),
-        scenario.router,
-        prompts=prompts,
-        disaggregation=disaggregation,
-        progress=progress,
+        return collect(scenario, [ranks.stage], ranks.idle_passes)
+    routed: dict[str, Any] = {"how": scenario.router, "report_s": scenario.report_s}
+    if apart is None:
+        stage = Stage(new_pool(scenario, generator), workload, scenario.replicas, **routed)
+        stage.run(np.inf, None if progress is None else lambda n: progress(n, workload.requests))
+        return collect(scenario, [stage])
+    closed = workload.users is not None
+    decoders = Stage(
+        new_pool(_after_prompts(scenario), generator),
+        workload,
+        scenario.replicas,
+        **routed,
+        listed=False,
+        apart=closed,
     )
-    service.run()
-    first = pool.requests if prompts is None else prompts.requests
-    return collect(scenario, [*service.decoders, *service.prefillers], first, pool.requests)
+    prompts = Stage(
+        _prompt_pool(scenario, generator),
+        workload,
+        apart.prefill_replicas,
+        **routed,
+        apart=closed,
+    )
+    Disaggregated(workload, prompts, decoders, apart).run(progress)
+    return collect(scenario, [decoders, prompts])
 
 
 def _after_prompts(scenario: Scenario) -> Scenario:
@@ -143,13 +134,12 @@ def _check_service_levels(scenario: Scenario) -> None:
             )
 
 
-def new_pool(scenario: Scenario, generator: np.random.Generator, *, users: bool) -> Pool:
+def new_pool(scenario: Scenario, generator: np.random.Generator) -> Pool:
     """Replicas that decode, and compute prompts where nobody else does.
 
     Args:
         scenario: to simulate.
         generator: of draws of the decoder, and of where requests begin in the recording.
-        users: whether a replica keeps the closed loop itself.
 
     Raises:
         InputError: a controller or a drafted tree that needs tables, and timers that have none.
@@ -164,7 +154,6 @@ def new_pool(scenario: Scenario, generator: np.random.Generator, *, users: bool)
         options,
         lag=0 if scenario.blocks is not None else 1,
         lookahead=lookahead_tokens(scenario),
-        users=users,
         sequences=1 if blocks is None else blocks.held_sequences,
         canvas=0 if blocks is None or blocks.texts_end else blocks.canvas_tokens,
     )
@@ -201,7 +190,6 @@ def _prompt_pool(scenario: Scenario, generator: np.random.Generator) -> Pool:
     pool = new_pool(
         replace(scenario, speculation=None, blocks=None, timer=timer, scheduler=options),
         generator,
-        users=False,
     )
     pool.requests["output"] = 1
     return pool
@@ -253,30 +241,25 @@ def _counted(scenario: Scenario) -> tuple[str, ...]:
 
 
 def _added(counts: Sequence[Whole]) -> Whole:
-    """The sum of tables that go on to different columns."""
-    total = np.zeros((2, max(table.shape[1] for table in counts)), dtype=np.int64)
+    """The sum of tables of stages, [replica, 2, columns], that go on to different columns."""
+    total = np.zeros((2, max(table.shape[2] for table in counts)), dtype=np.int64)
     for table in counts:
-        total[:, : table.shape[1]] += table
+        total[:, : table.shape[2]] += table.sum(axis=0)
     return total
 
 
 def collect(
-    scenario: Scenario,
-    replicas: Sequence[SimulatedReplica],
-    first: Requests,
-    last: Requests,
-    idle_passes: int | None = None,
+    scenario: Scenario, stages: Sequence[Stage], idle_passes: int | None = None
 ) -> SimulationResult:
     """What the requests and the replicas ended with.
 
     Args:
         scenario: as it was run.
-        replicas: of all stages.
-        first: requests as the stage that computes prompts left them.
-        last: as the stage that decodes left them; the same where there is one stage.
+        stages: the one that decodes, then the one that computes prompts, if they do not decode.
         idle_passes: of ranks in step; None: the replicas are no such ranks.
     """
     workload = scenario.workload
+    last, first = stages[0].pool.requests, stages[-1].pool.requests
     ending = last["phase"].astype(np.uint8)
     if first is not last:
         never_came = (first["phase"] != FINISHED) | (workload.output_tokens == 1)
@@ -287,14 +270,12 @@ def collect(
     first_s = np.where(first["phase"] == FINISHED, first["first_s"], last["first_s"])
     if scenario.disaggregation is not None and scenario.disaggregation.delivers == "decode":
         first_s = np.where(np.isnan(last["scheduled_s"]), first_s, last["scheduled_s"])
-    states = [replica.state for replica in replicas]
-    buffers = [replica.buffers for replica in replicas]
-    by_batch = _added([buffer.counts[:BY_ROWS, : buffer.running.size + 1] for buffer in buffers])
+    states = [state for stage in stages for state in stage.fleet.replicas]
+    by_batch = _added(
+        [stage.fleet.counts[:, :BY_ROWS, : stage.fleet.running.shape[1]] for stage in stages]
+    )
     by_rows = _added(
-        [
-            replica.buffers.counts[BY_ROWS:, : replica.pool.limits.most_rows + 1]
-            for replica in replicas
-        ]
+        [stage.fleet.counts[:, BY_ROWS:, : stage.pool.limits.most_rows + 1] for stage in stages]
     )
     return SimulationResult(
         request=np.arange(workload.requests),
@@ -311,9 +292,9 @@ def collect(
             total_s=float(sum(s.itl_s for s in states)),
         ),
         iterations=int(sum(s.iterations for s in states)),
-        clock_s=max(replica.clock_s for replica in replicas),
+        clock_s=max(stage.clock_s for stage in stages),
         busy_s=float(sum(s.busy_s for s in states)),
-        replicas=len(replicas),
+        replicas=len(states),
         counters={name: int(sum(getattr(s, name) for s in states)) for name in _counted(scenario)},
         steps_by_batch=by_batch[0],
         emitted_by_batch=by_batch[1],
@@ -321,9 +302,10 @@ def collect(
         iterations_by_sampled=by_rows[1],
         exposed_host_s=float(sum(s.host_s for s in states)),
         kv_peak_ratio=max(
-            float(replica.state.peak_blocks) / replica.pool.limits.kv_blocks for replica in replicas
+            float(stage.fleet.replicas["peak_blocks"].max()) / stage.pool.limits.kv_blocks
+            for stage in stages
         ),
-        series=tuple(replica.series() for replica in replicas),
+        series=tuple(series for stage in stages for series in stage.series()),
         busy_by_replica_s=np.array([state.busy_s for state in states[: scenario.replicas]]),
         idle_passes=idle_passes,
     )

@@ -8,29 +8,19 @@ passes are prepared ahead: a request for an idle rank joins the next iteration.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import numpy as np
 
 from hardware_profiles.errors import InputError
-from simulator.cluster.replica import Pool, SimulatedReplica
-from simulator.loop.entries import (
-    advance_together,
-    begin_together,
-    settle_together,
-    start_together,
-)
-from simulator.loop.iteration import COUNTED
+from simulator.cluster.service import Progress
+from simulator.cluster.stage import Pool, Stage
+from simulator.loop.entries import serve_together
+from simulator.loop.iteration import ASKED, COUNTED
 from simulator.loop.options import Router
 from simulator.loop.rank_time import IDLE_TOKENS, RankTimer, TabledTogether
-from simulator.loop.ranks import (
-    FEWEST,
-    IN_TURN,
-    REPORTED,
-    new_front,
-)
+from simulator.loop.ranks import InStep, new_step
 from simulator.loop.request import Workload
 
-_ROUTERS = {"round-robin": IN_TURN, "least-loaded": FEWEST, "reported-load": REPORTED}
+_ROUTERS = ("round-robin", "least-loaded", "reported-load")
 _TURNS = 20_000  # iterations between two reports of progress
 
 
@@ -52,60 +42,45 @@ class Ranks:
             raise InputError(
                 f"ranks in step take requests by {', '.join(_ROUTERS)}", key="router", value=how
             )
-        self.pool, self.timer = pool, timer
-        self.replicas = [
-            SimulatedReplica(pool, index, workload.requests) for index in range(timer.ranks)
-        ]
-        self.front = new_front(
-            workload.requests,
-            timer.ranks,
-            users=workload.users,
-            think_s=workload.think_s,
-            router=_ROUTERS[how],
+        together = timer.together_s
+        tabled = pool.tables is not None and isinstance(together, TabledTogether)
+        by_mean_s = by_most_s = np.zeros(2)
+        if isinstance(together, TabledTogether):
+            by_mean_s, by_most_s = together.by_mean_s, together.by_most_s
+        self.timer = timer
+        self.stage = Stage(
+            pool, workload, timer.ranks, how, asked=not tabled, room=workload.requests
         )
-        self._all: tuple[Any, ...] = (
-            self.front,
-            tuple(replica.state for replica in self.replicas),
-            tuple(replica.buffers for replica in self.replicas),
-        )
+        self.step: InStep = new_step(timer.ranks, by_mean_s, by_most_s)
 
     @property
     def idle_passes(self) -> int:
         """Passes of ranks that had nothing to do while others had."""
-        return int(self.front.numbers[2])
+        return int(self.step.state.idle_passes)
 
-    def run(self, progress: Callable[[int, int], None] | None) -> None:
+    def run(self, progress: Progress | None) -> None:
         """Until nothing happens any more."""
-        together, first = self.timer.together_s, self.replicas[0]
-        tabled = self.pool.tables is not None and isinstance(together, TabledTogether)
+        stage = self.stage
+        requests = stage.pool.requests
         while True:
-            if tabled and isinstance(together, TabledTogether):
-                going = advance_together(
-                    *self._all,
-                    *first.to_settle[2:],
-                    *first.timing,
-                    together.by_mean_s,
-                    together.by_most_s,
-                    _TURNS,
-                )
-                going = going == COUNTED
+            status = serve_together(
+                stage.front, stage.fleet, self.step, requests, stage.rules, _TURNS
+            )
+            if status == ASKED:
+                self.step.state.pass_s = self._pass_s()
+            elif status == COUNTED:
+                if progress is not None:
+                    progress(stage.ended, len(requests))
             else:
-                going = all(self._iteration() for _ in range(_TURNS))
-            if not going:
                 return
-            if progress is not None:
-                progress(int(self.front.numbers[1]), len(self.front.ends_s))
 
-    def _iteration(self) -> bool:
-        """One iteration by timers that are asked; False: nothing is left."""
-        first = self.replicas[0]
-        if not begin_together(*self._all, *first.to_begin[2:]):
-            return False
-        rows = [int(replica.state.rows) for replica in self.replicas]
+    def _pass_s(self) -> float:
+        """Seconds of the composed iteration, moving blocks to and from the host included."""
+        stage, replicas = self.stage, self.stage.fleet.replicas
+        rows = replicas["rows"].tolist()
         own_s = max(
-            replica.pass_s() for replica, own in zip(self.replicas, rows, strict=True) if own
+            stage.timers.seconds(stage.fleet, i) + float(replicas["swap_s"][i])
+            for i, own in enumerate(rows)
+            if own
         )
-        seconds = own_s + float(self.timer.together_s([max(own, IDLE_TOKENS) for own in rows]))
-        start_together(*self._all, first.limits, seconds)
-        settle_together(*self._all, *first.to_settle[2:], seconds)
-        return True
+        return own_s + float(self.timer.together_s([max(own, IDLE_TOKENS) for own in rows]))

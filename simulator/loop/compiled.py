@@ -29,7 +29,7 @@ Table = Any  # a record of TABLE
 
 def entry(function: Callable[..., Any]) -> Any:
     """A function of the loop that Python calls, as machine code; `py_func` is the function itself."""
-    return cached_njit(__file__, error_model="numpy")(function)
+    return cached_njit(__file__, error_model="numpy", nogil=True)(function)
 
 
 def compiled(function: Callable[..., Any]) -> Any:

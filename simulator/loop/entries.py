@@ -6,19 +6,13 @@ functions themselves, which call each other directly.
 
 from __future__ import annotations
 
-from simulator.loop import iteration, passes, ranks
+from simulator.loop import iteration, passes, ranks, service
 from simulator.loop.compiled import entry
-from simulator.loop.scheduling import split, waiting
+from simulator.loop.scheduling import split
 
-advance = entry(iteration.advance)
-begin = entry(iteration.begin)
+serve = entry(service.serve)
+serve_together = entry(ranks.serve_together)
 start = entry(iteration.start)
-settle = entry(iteration.settle)
-
-advance_together = entry(ranks.advance_together)
-begin_together = entry(ranks.begin_together)
-start_together = entry(ranks.start_together)
-settle_together = entry(ranks.settle_together)
 
 tabled_seconds = entry(passes.tabled_seconds)
 part = entry(passes.part)
@@ -26,4 +20,3 @@ groups = entry(passes.groups)
 group = entry(passes.group)
 line_up = entry(split.line_up)
 next_pass = entry(split.next_pass)
-receive_all = entry(waiting.receive_all)

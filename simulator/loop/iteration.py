@@ -3,7 +3,7 @@
 Tokens are delivered at its end, requests end, the next iteration starts at once if there is
 anything to do. Iterations that differ from the one before in their context alone are advanced
 without touching every request in between. Leaves out what enters an iteration (`scheduler`) and
-everything between replicas (`simulator.cluster.environment`).
+everything between replicas (`simulator.loop.service`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from simulator.loop.decoders.record import (
     Steps,
 )
 from simulator.loop.histogram import bin_of
-from simulator.loop.passes import tabled_seconds
 from simulator.loop.request import DECODING, FAILED, FINISHED, REJECTED
 from simulator.loop.scheduling.kv_cache import (
     grow,
@@ -53,16 +52,14 @@ from simulator.loop.state import (
 )
 from simulator.loop.tables import Tables, target_seconds
 
-COMPOSED, PAUSED, DONE, COUNTED, _GOES_ON = range(5)
+COMPOSED, PAUSED, DONE, COUNTED, ASKED, _GOES_ON = range(6)
 REMEMBERED = 0.2  # weight of the latest step in the time per token that admission looks at
 
 
 @compiled
-def next_arrival_s(
-    replica: Replica, queue: Queue, requests: Requests, limits: SchedulerLimits
-) -> float:
+def next_arrival_s(replica: Replica, queue: Queue, requests: Requests) -> float:
     """When the next request is known to reach the replica; infinity: none is."""
-    if replica.taken < min(replica.sent, limits.users + replica.ended):
+    if replica.taken < replica.sent:
         return requests[queue[replica.taken].inbox].ready_s
     return np.inf
 
@@ -76,13 +73,13 @@ def _take_in(
     latest_s: float,
 ) -> None:
     """Queue what has arrived by `latest_s`; what can never fit is rejected."""
-    while next_arrival_s(replica, queue, requests, limits) <= latest_s:
+    while next_arrival_s(replica, queue, requests) <= latest_s:
         r = queue[replica.taken].inbox
         request = requests[r]
         replica.taken += 1
         too_long = not limits.chunked and request.prompt > limits.token_budget
         if too_long or most_blocks(request, limits) > limits.kv_blocks:
-            end_request(replica, queue, requests, limits, r, REJECTED, replica.clock_s)
+            end_request(replica, queue, requests, r, REJECTED, replica.clock_s)
         else:
             enqueue(replica, queue, requests, r)
 
@@ -228,8 +225,7 @@ def settle(  # noqa: PLR0912, PLR0915 - calls with arrays take as long as a step
             request.generated += emitted
             if request.generated == request.output:
                 release(replica, buffers.seats, buffers.blocks, prefixes, limits, request, r)
-                request.last_s = now
-                end_request(replica, buffers.queue, requests, limits, r, FINISHED, now)
+                end_request(replica, buffers.queue, requests, r, FINISHED, now)
                 continue
         running[remaining] = r
         remaining += 1
@@ -255,18 +251,18 @@ def _fail(
         r = buffers.running[0]
         release(replica, buffers.seats, buffers.blocks, prefixes, limits, requests[r], r)
         leave(replica, buffers.running, 0)
-        end_request(replica, queue, requests, limits, r, FAILED, now)
+        end_request(replica, queue, requests, r, FAILED, now)
         if not everybody:
             return
     while replica.queued > 0:
         waiting = dequeue(replica, queue, requests)
-        end_request(replica, queue, requests, limits, waiting, FAILED, now)
+        end_request(replica, queue, requests, waiting, FAILED, now)
         if not everybody:
             return
     while everybody and replica.taken < replica.sent:
         replica.taken += 1
         coming = queue[replica.taken - 1].inbox
-        end_request(replica, queue, requests, limits, coming, FAILED, now)
+        end_request(replica, queue, requests, coming, FAILED, now)
 
 
 @compiled
@@ -292,8 +288,9 @@ def begin(
     empty, queue = 0, buffers.queue
     status = _GOES_ON
     while status == _GOES_ON:
-        if replica.clock_s >= limits.horizon_s:
-            _fail(replica, buffers, requests, prefixes, limits, True)
+        is_over = replica.clock_s >= limits.horizon_s
+        if is_over:
+            _fail(replica, buffers, requests, prefixes, limits, is_over)
             status = DONE
             continue
         if replica.clock_s >= until:
@@ -306,7 +303,7 @@ def begin(
         if replica.running == 0 and replica.queued == 0:
             _take_in(replica, queue, requests, limits, replica.clock_s)
         if replica.running == 0 and replica.queued == 0:
-            coming = next_arrival_s(replica, queue, requests, limits)
+            coming = next_arrival_s(replica, queue, requests)
             if coming == np.inf:
                 status = DONE
             elif coming >= until:
@@ -321,7 +318,7 @@ def begin(
         status = COMPOSED if replica.rows > 0 else _GOES_ON
         # no rule leads here; better one request lost than a simulation that never ends
         if empty > 2:
-            _fail(replica, buffers, requests, prefixes, limits, False)
+            _fail(replica, buffers, requests, prefixes, limits, is_over)
             empty = 0
     return status
 
@@ -340,16 +337,41 @@ def _count_alike(
 
 
 @compiled
-def _steady_run(
+def steady_run(  # noqa: PLR0911, PLR0912, PLR0915 - each call is compiled once more
     replica: Replica,
     buffers: Buffers,
     requests: Requests,
     limits: SchedulerLimits,
     t: Tables,
     seconds: Real,
+    merge: bool | None,
     until: float,
-) -> None:
-    """Advance iterations in which everybody who runs decodes one token and nobody comes or goes."""
+    to_end: bool,
+    goes: bool,
+) -> float:
+    """Advance iterations in which everybody who runs decodes one token and nobody comes or goes;
+    none where `merge` is None or the latest iteration was another.
+
+    Args:
+        replica: no iteration of it is under way.
+        buffers: its arrays.
+        requests: of the workload.
+        limits: of the scheduler.
+        t: numbers of the tables.
+        seconds: tables.
+        merge: whether iterations are advanced together.
+        until: seconds before which they begin.
+        to_end: whether it counts when a request is refused.
+        goes: False: say how far it would go, and stay.
+
+    Returns:
+        The clock after them, in seconds.
+    """
+    clock = replica.clock_s
+    if merge is None:
+        return clock
+    if not replica.steady:
+        return clock
     running, counts, chunks = buffers.running, buffers.counts, buffers.chunks
     b = replica.running
     full = b == limits.max_requests
@@ -359,9 +381,9 @@ def _steady_run(
         limits.slo_ttft_s < np.inf or limits.slo_tpot_s < np.inf or limits.wait_iterations > 0
     )
     if b == 0 or (replica.queued > 0 and not full and queue_moves):
-        return
+        return clock
     if not is_one_pass(replica, limits):
-        return
+        return clock
     most = (replica.unused_blocks // b - 1) * limits.block_tokens
     context = 0
     for i in range(b):
@@ -369,33 +391,35 @@ def _steady_run(
         most = min(most, request.output - request.generated - 1)
         context += request.computed
     stop = min(until, limits.horizon_s)
-    arrival = next_arrival_s(replica, buffers.queue, requests, limits)
+    arrival = next_arrival_s(replica, buffers.queue, requests)
     if arrival < np.inf and limits.receive_iterations > 1:
-        return
-    if full and limits.users >= replica.sent:
-        arrival = np.inf
+        return clock
+    if full and until == np.inf and not to_end:
+        arrival = np.inf  # who comes waits; nobody asks when one is refused
     # when the scheduler looks for arrivals before the next iteration, and looked before the latest
     done, last_look_s = 0, -1.0
-    look_s = replica.began_s if limits.overlapped else replica.clock_s
-    while done < most and replica.clock_s < stop and look_s < arrival:
+    look_s = replica.began_s if limits.overlapped else clock
+    while done < most and clock < stop and look_s < arrival:
         step_s = target_seconds(t, seconds, b, 1.0, float(context + b * done), chunks, 0, 0)
-        began = replica.clock_s
-        end = began + step_s
+        began = clock
+        clock = began + step_s
+        done += 1
+        last_look_s, look_s = look_s, began if limits.overlapped else clock
+        if not goes:
+            continue
         replica.busy_s += step_s
         replica.since_decode_s += step_s
-        wait = end - began
+        wait = clock - began
         replica.itl[bin_of(wait)] += b
         replica.itl_s += b * wait
         replica.began_s = began
-        replica.clock_s = end
+        replica.clock_s = clock
         replica.iterations += 1
         _remember_step(replica, b, b)
-        done += 1
-        last_look_s, look_s = look_s, began if limits.overlapped else end
         if replica.iterations % replica.sample_stride == 0:
             break
-    if done == 0:
-        return
+    if done == 0 or not goes:
+        return clock
     # the scheduler looks for new requests between so many iterations, and finds none
     unseen = replica.unseen if replica.unseen < limits.receive_iterations else 0
     replica.unseen = (unseen + done - 1) % limits.receive_iterations + 1
@@ -410,56 +434,4 @@ def _steady_run(
     _count_alike(replica, counts, limits, b, done)
     _take_in(replica, buffers.queue, requests, limits, last_look_s)
     _sample(replica, limits)
-
-
-@compiled
-def advance(
-    replica: Replica,
-    buffers: Buffers,
-    requests: Requests,
-    prefixes: Prefixes,
-    limits: SchedulerLimits,
-    d: Decoder | None,
-    steps: Steps | None,
-    places: Places | None,
-    tables: Real | None,
-    t: Tables,
-    seconds: Real,
-    until: float,
-    most: int,
-    merge: bool | None,
-) -> int:
-    """Run iterations that start before `until` (seconds), at most about `most` of them; those that
-    end later stay under way. Those that differ in their context alone are advanced together where
-    `merge` is not None, which it may be where no request drafts.
-
-    Returns:
-        PAUSED at `until`, DONE with everything that is known, or COUNTED after `most` turns.
-    """
-    status, turns = COMPOSED, 0
-    while status == COMPOSED and turns < most:
-        turns += 1
-        if replica.busy and replica.end_s > until:
-            status = PAUSED
-            continue
-        if replica.busy:
-            settle(replica, buffers, requests, prefixes, limits, d, steps, places, tables)
-        if merge is not None and replica.steady:
-            _steady_run(replica, buffers, requests, limits, t, seconds, until)
-        status = begin(
-            replica,
-            buffers,
-            requests,
-            prefixes,
-            limits,
-            d,
-            places,
-            tables,
-            t,
-            seconds,
-            until,
-        )
-        if status == COMPOSED:
-            pass_s = tabled_seconds(replica, buffers, requests, limits, d, t, seconds)
-            start(replica, buffers.counts, limits, pass_s)
-    return COUNTED if status == COMPOSED else status
+    return clock

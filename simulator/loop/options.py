@@ -300,6 +300,8 @@ class Scenario:
         blocks: a decoder of blocks in place of speculation: as stated, or along recorded ones.
         replicas: engines behind the router, each with the scheduler's cache.
         router: which replica takes a request.
+        report_s: seconds between two reports by which a router knows how many of the requests that
+            it has sent to a replica have ended; 0: it always knows.
         in_step: the replicas are ranks with experts of each other, and begin every iteration
             together.
         disaggregation: None: every replica computes prompts and decodes.
@@ -322,6 +324,7 @@ class Scenario:
     blocks: BlockOptions | RecordedBlocks | None = None
     replicas: int = 1
     router: Router = "round-robin"
+    report_s: float = 0.0
     in_step: bool = False
     disaggregation: Disaggregation | None = None
     merge: bool = True
@@ -335,6 +338,8 @@ class Scenario:
             raise InputError(
                 f"must be one of {', '.join(ROUTERS)}", key="router", value=self.router
             )
+        if not 0.0 <= self.report_s < np.inf:
+            raise InputError("must be finite and >= 0", key="report_s", value=self.report_s)
         if self.speculation is not None and self.blocks is not None:
             raise InputError("a decoder speculates or commits blocks, not both", key="blocks")
         batch = self.speculation.batch if self.speculation is not None else SERIAL

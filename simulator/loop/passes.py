@@ -3,7 +3,7 @@ passes?
 
 One pass over everybody, or several where passes are limited (`simulator.loop.scheduling.split`); or
 parts of the drafts in turn; or groups of requests, each padded to its longest. Leaves out what a
-pass costs: `simulator.loop.tables`, or a timer that is asked (`simulator.cluster.replica`).
+pass costs: `simulator.loop.tables`, or a timer that is asked (`simulator.cluster.asked`).
 
 Reference: Qian et al. 2024, "BASS" (arXiv:2404.15778), for ragged batches that are padded or split;
 Zhang et al. 2025, "Batch Speculative Decoding Done Right" (arXiv:2510.22876), for groups of equal

@@ -11,168 +11,143 @@ coordinator.py.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from simulator.loop.compiled import compiled
-from simulator.loop.decoders.record import Decoder, Places, Steps
-from simulator.loop.iteration import COMPOSED, COUNTED, DONE, begin, next_arrival_s, settle, start
+from simulator.loop.compiled import compiled, record_type
+from simulator.loop.fleet import Fleet, Rules, buffers_of
+from simulator.loop.front import REPORTED, Front, choose, next_sent_s, note_ends, send
+from simulator.loop.iteration import (
+    ASKED,
+    COMPOSED,
+    COUNTED,
+    DONE,
+    begin,
+    next_arrival_s,
+    settle,
+    start,
+)
 from simulator.loop.passes import tabled_seconds
 from simulator.loop.rank_time import IDLE_TOKENS
-from simulator.loop.scheduling.waiting import receive
-from simulator.loop.state import Buffers, Prefixes, Real, Replica, Requests, SchedulerLimits, Whole
-from simulator.loop.tables import Tables
+from simulator.loop.state import Real, Requests, Whole
 
-IN_TURN, FEWEST, REPORTED = range(3)
 REPORT_S = 0.1
 WAITING_WEIGHT = 4  # of a request that waits over one that runs
 _HEARD, _REPORTED, _LATEST = range(3)
 
-Replicas = tuple[Replica, ...]
-Arrays = tuple[Buffers, ...]
 
-
-class RankFront(NamedTuple):
-    """What the front end of ranks remembers, in arrays that compiled code writes.
+@dataclass(slots=True)
+class StepState:
+    """The numbers of ranks in step; the loop works on a record with these fields.
 
     Args:
-        numbers: requests sent, requests that ended, passes of idle ranks.
-        times: now, when the latest report was heard, end of the latest iteration, when it began.
-        counts: [heard or reported or latest, waiting or running, rank].
-        noted: ends that were counted, by rank.
-        ends_s: of requests, in order.
-        users: of a closed loop.
-        think_s: between an end and the next request of its user.
-        router: `IN_TURN`, `FEWEST` or `REPORTED`.
+        now_s: when the next iteration begins.
+        began_s: when the latest one began.
+        ended_s: when it ended.
+        heard_s: when the latest report was heard.
+        pass_s: seconds of the composed iteration, where a timer was asked for them; else 0.
+        idle_passes: of ranks that had nothing to do while others had.
     """
 
-    numbers: Whole
-    times: Real
+    now_s: float = 0.0
+    began_s: float = 0.0
+    ended_s: float = 0.0
+    heard_s: float = 0.0
+    pass_s: float = 0.0
+    idle_passes: int = 0
+
+
+STEP_STATE = record_type(StepState)
+
+
+class InStep(NamedTuple):
+    """What n ranks in step remember together.
+
+    Args:
+        state: record of its numbers.
+        counts: int64[heard or reported or latest, waiting or running, n].
+        by_mean_s: seconds that they spend together by the mean tokens of a rank, as of
+            `TabledTogether`.
+        by_most_s: and by the most tokens of any.
+    """
+
+    state: Any
     counts: Whole
-    noted: Whole
-    ends_s: Real
-    users: int
-    think_s: float
-    router: int
+    by_mean_s: Real
+    by_most_s: Real
 
 
-def new_front(
-    requests: int, ranks: int, *, users: int | None, think_s: float, router: int
-) -> RankFront:
-    """A front end that has sent nothing."""
-    return RankFront(
-        numbers=np.zeros(3, np.int64),
-        times=np.zeros(4),
-        counts=np.zeros(6 * ranks, np.int64),
-        noted=np.zeros(ranks, np.int64),
-        ends_s=np.zeros(requests),
-        users=requests if users is None else int(users),
-        think_s=float(think_s),
-        router=router,
-    )
+def new_step(ranks: int, by_mean_s: Real, by_most_s: Real) -> InStep:
+    """Ranks that have done nothing; see `InStep`."""
+    counts = np.zeros((3, 2, ranks), np.int64)
+    return InStep(np.zeros(1, STEP_STATE)[0], counts, by_mean_s, by_most_s)
 
 
 @compiled
-def _choose(front: RankFront, replicas: Replicas, at_s: float) -> int:
-    ranks = len(replicas)
-    if front.router == IN_TURN:
-        return front.numbers[0] % ranks
-    if front.router == REPORTED:
-        heard_s = int(at_s / REPORT_S) * REPORT_S
-        if heard_s > front.times[1]:
-            front.times[1] = heard_s
-            told = _REPORTED if heard_s <= front.times[2] else _LATEST
-            for i in range(2 * ranks):
-                front.counts[_HEARD * 2 * ranks + i] = front.counts[told * 2 * ranks + i]
+def _tell(step: InStep, to: int, told: int) -> None:
+    for of in range(2):
+        for i in range(step.counts.shape[2]):
+            step.counts[to, of, i] = step.counts[told, of, i]
+
+
+@compiled
+def _choose(front: Front, fleet: Fleet, step: InStep, at_s: float) -> int:
+    state, counts = step.state, step.counts
+    if front.state.route != REPORTED:
+        for i in range(len(front.heard)):
+            front.heard[i] = fleet.ended[i]
+        return choose(front, front.order[front.state.sent])
+    heard_s = int(at_s / REPORT_S) * REPORT_S
+    if heard_s > state.heard_s:
+        state.heard_s = heard_s
+        _tell(step, _HEARD, _REPORTED if heard_s <= state.ended_s else _LATEST)
     chosen, least = 0, 0
-    for i in range(ranks):
-        if front.router == REPORTED:
-            load = WAITING_WEIGHT * front.counts[i] + front.counts[ranks + i]
-        else:
-            load = replicas[i].sent - replicas[i].ended
+    for i in range(counts.shape[2]):
+        load = WAITING_WEIGHT * counts[_HEARD, 0, i] + counts[_HEARD, 1, i]
         if i == 0 or load < least:
             chosen, least = i, load
-    front.counts[chosen] += 1
+    counts[_HEARD, 0, chosen] += 1
     return chosen
 
 
 @compiled
-def _next_sent_s(front: RankFront, requests: Requests) -> float:
-    """When the next request is sent, as far as is known."""
-    r = front.numbers[0]
-    if r == len(requests) or r >= front.users + front.numbers[1]:
-        return np.inf
-    if r < front.users:
-        return requests[r].sent_s
-    return max(requests[r].sent_s, front.ends_s[r - front.users] + front.think_s)
-
-
-@compiled
 def _send(
-    front: RankFront,
-    replicas: Replicas,
-    buffers: Arrays,
-    requests: Requests,
-    limits: SchedulerLimits,
-    before_s: float,
+    front: Front, fleet: Fleet, step: InStep, requests: Requests, rules: Rules, before_s: float
 ) -> None:
     """Send what is due before a time."""
-    at_s = _next_sent_s(front, requests)
+    at_s = next_sent_s(front, requests)
     while at_s < before_s:
-        r = front.numbers[0]
-        i = _choose(front, replicas, at_s)
-        requests[r].sent_s = at_s
-        requests[r].ready_s = at_s
-        requests[r].replica = i
-        buffers[i].queue[replicas[i].sent].inbox = r
-        replicas[i].sent += 1
-        if limits.intake_s + limits.intake_token_s > 0.0:
-            receive(replicas[i], requests[r], limits)
-        front.numbers[0] += 1
-        at_s = _next_sent_s(front, requests)
+        send(front, fleet, requests, rules.limits, _choose(front, fleet, step, at_s), at_s)
+        at_s = next_sent_s(front, requests)
 
 
 @compiled
-def _note_ends(front: RankFront, replicas: Replicas) -> None:
-    for i in range(len(replicas)):
-        while front.noted[i] < replicas[i].ended:
-            front.noted[i] += 1
-            front.ends_s[front.numbers[1]] = replicas[i].clock_s
-            front.numbers[1] += 1
+def _note_ends(front: Front, fleet: Fleet, requests: Requests) -> None:
+    for i in range(len(fleet.ended)):
+        fleet.ended[i] = fleet.replicas[i].ended
+    if front.state.users < len(requests):
+        note_ends(front, fleet, requests)
 
 
 @compiled
-def _report(front: RankFront, replicas: Replicas, now: float) -> None:
+def _report(fleet: Fleet, step: InStep, now: float) -> None:
     """An iteration has ended; a report in between told how it was before."""
-    ranks = len(replicas)
+    state = step.state
     crossed_s = int(now / REPORT_S) * REPORT_S
-    if front.times[2] < crossed_s < now:
-        for i in range(2 * ranks):
-            front.counts[_REPORTED * 2 * ranks + i] = front.counts[_LATEST * 2 * ranks + i]
-    for i in range(ranks):
-        front.counts[_LATEST * 2 * ranks + i] = replicas[i].queued
-        front.counts[_LATEST * 2 * ranks + ranks + i] = replicas[i].running
+    if state.ended_s < crossed_s < now:
+        _tell(step, _REPORTED, _LATEST)
+    for i in range(len(fleet.ended)):
+        step.counts[_LATEST, 0, i] = fleet.replicas[i].queued
+        step.counts[_LATEST, 1, i] = fleet.replicas[i].running
     if crossed_s == now:
-        for i in range(2 * ranks):
-            front.counts[_REPORTED * 2 * ranks + i] = front.counts[_LATEST * 2 * ranks + i]
-    front.times[2] = now
+        _tell(step, _REPORTED, _LATEST)
+    state.ended_s = now
 
 
 @compiled
-def begin_together(
-    front: RankFront,
-    replicas: Replicas,
-    buffers: Arrays,
-    requests: Requests,
-    prefixes: Prefixes,
-    limits: SchedulerLimits,
-    d: Decoder | None,
-    places: Places | None,
-    tables: Real | None,
-    t: Tables,
-    seconds: Real,
-) -> int:
+def _begin(front: Front, fleet: Fleet, step: InStep, requests: Requests, rules: Rules) -> int:
     """Compose an iteration of everybody who has something to do, at the time of the next request if
     nobody has.
 
@@ -181,97 +156,79 @@ def begin_together(
     Returns:
         Ranks that have something to do; 0: nothing is left, and nothing more will come.
     """
+    state = step.state
     while True:
-        now = front.times[0]
+        now = state.now_s
         soon = np.nextafter(now, np.inf)
-        _send(front, replicas, buffers, requests, limits, soon)
+        _send(front, fleet, step, requests, rules, soon)
         busy = 0
-        for i in range(len(replicas)):
-            replica = replicas[i]
+        for i in range(len(fleet.ended)):
+            replica = fleet.replicas[i]
             if replica.clock_s < now:
                 replica.clock_s = now
-                replica.began_s = front.times[3]
+                replica.began_s = state.began_s
             status = begin(
                 replica,
-                buffers[i],
+                buffers_of(fleet, i),
                 requests,
-                prefixes,
-                limits,
-                d,
-                places,
-                tables,
-                t,
-                seconds,
+                rules.prefixes,
+                rules.limits,
+                rules.d,
+                rules.places,
+                rules.tables,
+                rules.t,
+                rules.seconds,
                 soon,
             )
             if status == COMPOSED:
                 busy += 1
             else:
                 replica.rows = 0
-        _note_ends(front, replicas)
+        _note_ends(front, fleet, requests)
         if busy:
             return busy
-        coming_s = _next_sent_s(front, requests)
-        for i in range(len(replicas)):
-            coming_s = min(
-                coming_s, next_arrival_s(replicas[i], buffers[i].queue, requests, limits)
-            )
+        coming_s = next_sent_s(front, requests)
+        for i in range(len(fleet.ended)):
+            coming_s = min(coming_s, next_arrival_s(fleet.replicas[i], fleet.queue[i], requests))
         if coming_s == np.inf:
             return 0
-        front.times[0] = max(now, coming_s)
+        state.now_s = max(now, coming_s)
 
 
 @compiled
-def start_together(
-    front: RankFront,
-    replicas: Replicas,
-    buffers: Arrays,
-    limits: SchedulerLimits,
-    pass_s: float,
+def _run(
+    front: Front, fleet: Fleet, step: InStep, requests: Requests, rules: Rules, pass_s: float
 ) -> None:
-    """The composed iteration begins; `pass_s` holds whatever moves to and from the host."""
-    front.times[3] = front.times[0]
-    for i in range(len(replicas)):
-        replicas[i].swap_s = 0.0
-        if replicas[i].rows > 0:
-            start(replicas[i], buffers[i].counts, limits, pass_s)
+    """The composed iteration, moving blocks to and from the host included in its seconds; requests
+    that come meanwhile are sent by what is known then.
+    """
+    state = step.state
+    state.began_s = state.now_s
+    for i in range(len(fleet.ended)):
+        replica = fleet.replicas[i]
+        replica.swap_s = 0.0
+        if replica.rows > 0:
+            start(replica, fleet.counts[i], rules.limits, pass_s)
         else:
-            front.numbers[2] += 1
-
-
-@compiled
-def settle_together(
-    front: RankFront,
-    replicas: Replicas,
-    buffers: Arrays,
-    requests: Requests,
-    prefixes: Prefixes,
-    limits: SchedulerLimits,
-    d: Decoder | None,
-    steps: Steps | None,
-    places: Places | None,
-    tables: Real | None,
-    pass_s: float,
-) -> None:
-    """End the iteration; requests that came meanwhile were sent by what was known then."""
-    now = front.times[0] + pass_s
-    _send(front, replicas, buffers, requests, limits, now)
-    for i in range(len(replicas)):
-        if replicas[i].busy:
+            state.idle_passes += 1
+    now = state.now_s + pass_s
+    _send(front, fleet, step, requests, rules, now)
+    for i in range(len(fleet.ended)):
+        if fleet.replicas[i].busy:
             settle(
-                replicas[i],
-                buffers[i],
+                fleet.replicas[i],
+                buffers_of(fleet, i),
                 requests,
-                prefixes,
-                limits,
-                d,
-                steps,
-                places,
-                tables,
+                rules.prefixes,
+                rules.limits,
+                rules.d,
+                rules.steps,
+                rules.places,
+                rules.tables,
             )
-    front.times[0] = now
-    _note_ends(front, replicas)
-    _report(front, replicas, now)
+    state.now_s = now
+    _note_ends(front, fleet, requests)
+    _report(fleet, step, now)
 
 
 @compiled
@@ -282,67 +239,48 @@ def _at(table: Real, position: float) -> float:
 
 
 @compiled
-def advance_together(
-    front: RankFront,
-    replicas: Replicas,
-    buffers: Arrays,
-    requests: Requests,
-    prefixes: Prefixes,
-    limits: SchedulerLimits,
-    d: Decoder | None,
-    steps: Steps | None,
-    places: Places | None,
-    tables: Real | None,
-    t: Tables,
-    seconds: Real,
-    by_mean_s: Real,
-    by_most_s: Real,
-    most: int,
+def _tabled_s(fleet: Fleet, step: InStep, requests: Requests, rules: Rules) -> float:
+    """Seconds of the composed iteration by the tables."""
+    ranks = len(fleet.ended)
+    own_s, tokens, fullest = 0.0, 0, 0
+    for i in range(ranks):
+        replica = fleet.replicas[i]
+        if replica.rows > 0:
+            rank_s = tabled_seconds(
+                replica,
+                buffers_of(fleet, i),
+                requests,
+                rules.limits,
+                rules.d,
+                rules.t,
+                rules.seconds,
+            )
+            own_s = max(own_s, rank_s + replica.swap_s)
+        rows = max(replica.rows, IDLE_TOKENS)
+        tokens += rows
+        fullest = max(fullest, rows)
+    return own_s + _at(step.by_mean_s, tokens / ranks) + _at(step.by_most_s, float(fullest))
+
+
+@compiled
+def serve_together(
+    front: Front, fleet: Fleet, step: InStep, requests: Requests, rules: Rules, most: int
 ) -> int:
-    """Run iterations by tables, at most so many; `by_mean_s` and `by_most_s` as of
-    `TabledTogether`.
+    """Run iterations, at most so many.
 
     Returns:
-        DONE, or COUNTED after `most` iterations.
+        DONE; COUNTED after `most` iterations; or ASKED, with an iteration that is composed, whose
+        seconds are to be written to `StepState.pass_s`.
     """
-    ranks = len(replicas)
+    state = step.state
     for _ in range(most):
-        if not begin_together(
-            front,
-            replicas,
-            buffers,
-            requests,
-            prefixes,
-            limits,
-            d,
-            places,
-            tables,
-            t,
-            seconds,
-        ):
+        if state.pass_s > 0.0:
+            pass_s, state.pass_s = state.pass_s, 0.0
+        elif not _begin(front, fleet, step, requests, rules):
             return DONE
-        own_s, tokens, fullest = 0.0, 0, 0
-        for i in range(ranks):
-            replica = replicas[i]
-            if replica.rows > 0:
-                rank_s = tabled_seconds(replica, buffers[i], requests, limits, d, t, seconds)
-                own_s = max(own_s, rank_s + replica.swap_s)
-            rows = max(replica.rows, IDLE_TOKENS)
-            tokens += rows
-            fullest = max(fullest, rows)
-        pass_s = own_s + _at(by_mean_s, tokens / ranks) + _at(by_most_s, float(fullest))
-        start_together(front, replicas, buffers, limits, pass_s)
-        settle_together(
-            front,
-            replicas,
-            buffers,
-            requests,
-            prefixes,
-            limits,
-            d,
-            steps,
-            places,
-            tables,
-            pass_s,
-        )
+        elif rules.asked:
+            return ASKED
+        else:
+            pass_s = _tabled_s(fleet, step, requests, rules)
+        _run(front, fleet, step, requests, rules, pass_s)
     return COUNTED

@@ -8,7 +8,7 @@ Leaves out what happens to them: `kv_cache`, `waiting`, `decoders`, `scheduler` 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -335,8 +335,6 @@ class SchedulerLimits(NamedTuple):
     slo_ttft_s: float
     slo_tpot_s: float
     horizon_s: float
-    users: int
-    think_s: float
     lag: int  # 1: the last emitted token's cache entry comes one step later; 0 for block decoders
     lookahead: int  # most slots that a step writes beyond what it keeps
     sequences: int  # of every request whose cache is held; 0: none is
@@ -381,13 +379,13 @@ def new_requests(workload: Workload, options: SchedulerOptions) -> Requests:
     return requests
 
 
-def arrive_with_cache(requests: Requests, prompts: Requests, r: int) -> None:
-    """Let a request whose prompt was computed elsewhere begin with its cache and its first
-    token.
+def arrive_with_cache(requests: Requests, prompts: Requests, moved: Whole) -> None:
+    """Let requests whose prompts were computed elsewhere begin with their caches and first
+    tokens.
     """
-    mine, done = requests[r], prompts[r]
-    mine["generated"], mine["computed"], mine["phase"] = 1, done["prompt"], SWAPPED
-    mine["first_s"] = mine["delivered_s"] = done["last_s"]
+    requests["generated"][moved], requests["phase"][moved] = 1, SWAPPED
+    requests["computed"][moved] = prompts["prompt"][moved]
+    requests["first_s"][moved] = requests["delivered_s"][moved] = prompts["last_s"][moved]
 
 
 def new_prefixes(workload: Workload, options: SchedulerOptions) -> Prefixes:
@@ -419,7 +417,6 @@ def new_limits(
     *,
     lag: int,
     lookahead: int,
-    users: bool,
     sequences: int = 1,
     canvas: int = 0,
 ) -> SchedulerLimits:
@@ -430,7 +427,6 @@ def new_limits(
         options: of the scheduler.
         lag: as in `SchedulerLimits`.
         lookahead: the same.
-        users: whether the replica itself keeps the closed loop.
         sequences: as in `SchedulerLimits`.
         canvas: the same.
     """
@@ -468,8 +464,6 @@ def new_limits(
         slo_ttft_s=or_never(options.slo_ttft_s),
         slo_tpot_s=or_never(options.slo_tpot_s),
         horizon_s=or_never(options.horizon_s),
-        users=int(workload.users) if users and workload.users is not None else workload.requests,
-        think_s=float(workload.think_s),
         lag=lag,
         lookahead=lookahead,
         sequences=sequences,
@@ -478,47 +472,8 @@ def new_limits(
     )
 
 
-def new_replica(limits: SchedulerLimits) -> Replica:
-    """An engine that has seen nothing."""
+def fresh(replica: Replica, limits: SchedulerLimits) -> None:
+    """Make a record the numbers of an engine that has seen nothing."""
     start = Replica(unused_blocks=limits.kv_blocks)
-    replica = np.zeros(1, REPLICA)[0]
     for attribute in fields(Replica):
-        replica[attribute.name] = getattr(start, attribute.name)
-    return cast(Replica, replica)
-
-
-def new_buffers(
-    limits: SchedulerLimits,
-    prefixes: Prefixes,
-    inbox: int,
-    *,
-    groups: bool = False,
-    memory: Real | None = None,
-) -> Buffers:
-    """Empty arrays of an engine.
-
-    Args:
-        limits: of the engine.
-        prefixes: of the workload.
-        inbox: most requests that it can be sent.
-        groups: whether those that decode are verified in groups.
-        memory: of a policy of draft lengths.
-    """
-    most, entries = min(limits.max_requests, inbox), prefixes.entries
-    blocks = np.zeros(entries + 1, dtype=SHARED_BLOCK)
-    blocks["previous"][entries] = blocks["next"][entries] = entries
-    seats = pieces = None
-    if groups or limits.numbered_slots or limits.pass_tokens:
-        slots = limits.max_requests if limits.numbered_slots else 1
-        seats, pieces = np.zeros(max(most, slots) + 1, SEAT), np.zeros(most + 1, CHUNK)
-        seats["slot_left"][:slots] = -1 - np.arange(slots)
-    return Buffers(
-        queue=np.zeros(inbox, QUEUE),
-        running=np.zeros(most + 1, np.int32),
-        seats=seats,
-        chunks=np.zeros(most + 1, CHUNK),
-        pieces=pieces,
-        blocks=blocks,
-        counts=np.zeros((4, max(most + 2, limits.most_rows + 1)), np.int64),
-        memory=memory,
-    )
+        setattr(replica, attribute.name, getattr(start, attribute.name))

@@ -129,6 +129,7 @@ class Prepared:
             blocks=self._blocks(seed),
             replicas=written.replicas or self.copies.schedulers,
             router=written.router or ("reported-load" if self.copies.in_step else "round-robin"),
+            report_s=written.report_s,
             in_step=self.copies.in_step,
             disaggregation=self.disaggregation,
             seed=seed,

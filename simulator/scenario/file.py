@@ -304,6 +304,8 @@ class ScenarioFile(Section):
             copies.
         router: which of them takes a request; None: in turn, or by reported load where copies
             exchange tokens.
+        report_s: seconds between two reports by which a router knows how many of the requests that
+            it has sent to a replica have ended; 0: it always knows. Reported load has its own.
         disaggregation: None: every replica computes prompts and decodes.
         feed_forward: None: every device holds all layers.
     """
@@ -320,6 +322,7 @@ class ScenarioFile(Section):
     slo: LimitsSection = LimitsSection()
     replicas: Replicas | None = None
     router: Router | None = None
+    report_s: NotNegative = 0.0
     disaggregation: DisaggregationSection | None = None
     feed_forward: FeedForwardSection | None = None
 

@@ -26,9 +26,10 @@ from costmodel.passes.precision import Precision
 from hardware_profiles.loader import load_device
 from simulator.engine import simulate
 from simulator.loop.block_options import RecordedBlocks
-from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
+from simulator.loop.options import Disaggregation, Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.request import Workload
 from simulator.timing.cost_timer import CostModelDraft, CostModelTimer
+from tests.simulator.plain_service import Service
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.refine_policy import RefinePolicy
 from traces.replay.confidence.block_passes import block_passes
@@ -37,6 +38,7 @@ from traces.storage.confidence_file import read_confidence
 BATCH, STEPS = 256, 4_000
 TARGET_ITERATIONS_PER_S = 100_000
 TARGET_MILLION_S, TARGET_MILLION_BYTES, MOST_NUMBA_IMPORTS = 300.0, 600e6, 2.5
+TARGET_FLEET_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +225,52 @@ def test_a_million_requests(benchmark, root, aim):
     assert found["finished"] == 1_000_000
     aim("CPU seconds", found["seconds"], most=TARGET_MILLION_S)
     aim("bytes", found["bytes"], most=TARGET_MILLION_BYTES)
+
+
+def fleet(setting, requests, replicas, **changes):
+    """Conversations behind a router, 20 a second on every replica."""
+    rng = np.random.default_rng(0)
+    workload = Workload(
+        arrival_s=np.sort(rng.uniform(0, requests / (20 * replicas), requests)),
+        prompt_tokens=np.clip(rng.lognormal(6.75, 0.75, requests), 7, 14050).astype(int),
+        output_tokens=np.clip(rng.lognormal(4.86, 0.99, requests), 1, 1000).astype(int),
+    )
+    return Scenario(
+        workload=workload,
+        scheduler=SchedulerOptions(kv_blocks=28_000),
+        timer=CostModelTimer(setting),
+        replicas=replicas,
+        router="least-loaded",
+        **changes,
+    )
+
+
+@pytest.mark.heavy
+@pytest.mark.benchmark(group="simulator")
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_fleet_routed_by_load(benchmark, setting, aim, apart):
+    """A million requests on 64 replicas; and against an event an iteration, on few of them."""
+    stages = {"disaggregation": Disaggregation(prefill_replicas=32)} if apart else {}
+    replicas = 32 if apart else 64
+    few = fleet(setting, 500, replicas, **stages)
+    simulate(few)
+    seconds = {}
+    for name, run in (("direct", lambda: simulate(few)), ("events", Service(few).run)):
+        began = time.process_time()
+        run()
+        seconds[name] = time.process_time() - began
+    print(f"\n500 requests: {seconds['direct'] / seconds['events']:.3f} of an event an iteration")
+    many = fleet(setting, 1_000_000, replicas, **stages)
+    began = time.process_time()
+    result = simulate(many)
+    whole = time.process_time() - began
+    print(f"{result.iterations:,} iterations, {result.iterations / whole:,.0f} a CPU second")
+    benchmark.extra_info.update(
+        seconds=whole, ratio_to_events=seconds["direct"] / seconds["events"]
+    )
+    benchmark.pedantic(lambda: simulate(few), rounds=1)
+    assert result.finished.all()
+    aim("CPU seconds of a million requests", whole, most=TARGET_FLEET_S)
 
 
 _COMMAND = "import sys; from app.cli.main import main; sys.exit(main(sys.argv[1:]))"

@@ -94,7 +94,7 @@ class Tabled:
 @pytest.fixture
 def as_python(monkeypatch):
     """Run a function with the loop as the Python that its machine code is made from."""
-    modules = [import_module(f"simulator.cluster.{name}") for name in ("replica", "ranks")]
+    modules = [import_module(f"simulator.cluster.{name}") for name in ("stage", "asked", "ranks")]
 
     def run(function, *arguments):
         # machine code says nothing of infinity times zero

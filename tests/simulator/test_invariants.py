@@ -13,15 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from simulator.cluster.replica import SimulatedReplica
-from simulator.engine import new_pool, simulate
+from simulator.engine import simulate
 from simulator.loop import state as s
 from simulator.loop.decoders.record import BLOCK
+from simulator.loop.fleet import buffers_of, new_fleet
 from simulator.loop.iteration import COMPOSED, DONE
 from simulator.loop.options import SchedulerOptions
 from simulator.loop.request import DECODING, ENDINGS, PREFILLING, WAITING, Workload
 from simulator.loop.scheduling import kv_cache, waiting
 from tests.property_examples import examples
+from tests.simulator.stepping import alone
 
 pytestmark = pytest.mark.heavy
 
@@ -70,14 +71,12 @@ def check_iteration(replica, buffers, requests, limits, decoder):
 
 def run_checked(scenario):
     """Run one replica step by step and look at it after each."""
-    pool = new_pool(scenario, np.random.default_rng(scenario.seed), users=True)
-    replica = SimulatedReplica(pool, 0, scenario.workload.requests)
-    replica.send(np.arange(scenario.workload.requests))
+    replica, pool = alone(scenario)
     state, buffers, requests, turns = replica.state, replica.buffers, pool.requests, 0
     while (status := replica.begin()) == COMPOSED:
         check_iteration(state, buffers, requests, pool.limits, pool.drafts.decoder)
         check_cache(state, buffers, requests, pool.prefixes, pool.limits)
-        assert replica.end_s > replica.clock_s
+        assert state.end_s > state.clock_s
         before = int(requests["generated"].sum())
         replica.settle()
         check_cache(state, buffers, requests, pool.prefixes, pool.limits)
@@ -211,9 +210,9 @@ class CacheMachine(RuleBasedStateMachine):
         options = SchedulerOptions(kv_blocks=30, block_tokens=4, prefix_cache=True)
         self.requests = s.new_requests(workload, options)
         self.prefixes = s.new_prefixes(workload, options)
-        self.limits = s.new_limits(workload, options, lag=1, lookahead=0, users=True)
-        self.replica = s.new_replica(self.limits)
-        self.buffers = s.new_buffers(self.limits, self.prefixes, r)
+        self.limits = s.new_limits(workload, options, lag=1, lookahead=0)
+        fleet = new_fleet(self.limits, self.prefixes, 1, r)
+        self.replica, self.buffers = fleet.replicas[0], buffers_of(fleet, 0)
         self.inside = set()
 
     def cached(self, r):
@@ -283,10 +282,8 @@ class QueueMachine(RuleBasedStateMachine):
             s.SchedulerLimits(*[0] * len(s.SchedulerLimits._fields)),
             s.Prefixes(*[np.zeros(0, np.int32)] * 3, 1, 0),
         )
-        self.replica, self.buffers = (
-            s.new_replica(limits),
-            s.new_buffers(limits, none, 40),
-        )
+        fleet = new_fleet(limits, none, 1, 40)
+        self.replica, self.buffers = fleet.replicas[0], buffers_of(fleet, 0)
         self.inside = []
 
     @rule(r=st.integers(0, 39))
@@ -316,9 +313,7 @@ TestQueue = QueueMachine.TestCase
 def test_a_request_knows_the_most_blocks_that_it_can_hold(random_scenario, blocks_scenario):
     for seed in range(30):
         scenario = (random_scenario, blocks_scenario)[seed % 2](seed, kv_blocks=4000)
-        pool = new_pool(scenario, np.random.default_rng(seed), users=True)
-        replica = SimulatedReplica(pool, 0, scenario.workload.requests)
-        replica.send(np.arange(scenario.workload.requests))
+        replica, pool = alone(scenario)
         while replica.begin() == COMPOSED:
             for r in np.nonzero(pool.requests["quota"])[0]:
                 most = kv_cache.most_blocks(pool.requests[r], pool.limits)
@@ -329,9 +324,7 @@ def test_a_request_knows_the_most_blocks_that_it_can_hold(random_scenario, block
 def test_a_stuck_engine_gives_one_request_up_instead_of_hanging(random_scenario):
     """A cache that somebody else has filled: no rule leads there, and it still ends."""
     scenario = random_scenario(1, kv_blocks=4000, slo_ttft_s=None, horizon_s=None)
-    pool = new_pool(scenario, np.random.default_rng(1), users=True)
-    replica = SimulatedReplica(pool, 0, scenario.workload.requests)
-    replica.send(np.arange(scenario.workload.requests))
+    replica, pool = alone(scenario)
     replica.state.unused_blocks = 0
     while replica.begin() == COMPOSED:
         replica.settle()

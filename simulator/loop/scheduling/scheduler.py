@@ -414,7 +414,7 @@ def _admissions(
         request = requests[queue[0].heap]
         if clock - request.sent_s > limits.slo_ttft_s and np.isnan(request.scheduled_s):
             r = dequeue(replica, queue, requests)
-            end_request(replica, queue, requests, limits, r, REJECTED, clock)
+            end_request(replica, queue, requests, r, REJECTED, clock)
             continue
         if replica.rows >= limits.token_budget:
             return

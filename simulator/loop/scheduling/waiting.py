@@ -21,38 +21,20 @@ def receive(replica: Replica, request: Request, limits: SchedulerLimits) -> None
 
 
 @compiled
-def receive_all(
-    replica: Replica,
-    queue: Queue,
-    requests: Requests,
-    limits: SchedulerLimits,
-    first: int,
-    end: int,
-) -> None:
-    """The front end receives the requests at places `first` to `end` of the inbox."""
-    for i in range(first, end):
-        receive(replica, requests[queue[i].inbox], limits)
-
-
-@compiled
 def end_request(
     replica: Replica,
     queue: Queue,
     requests: Requests,
-    limits: SchedulerLimits,
     r: int,
     phase: int,
     now: float,
 ) -> None:
-    """A request ends, one way or another; in a closed loop the next one is sent."""
-    requests[r].phase = phase
+    """A request ends, one way or another."""
+    request = requests[r]
+    request.phase = phase
+    request.last_s = now
     queue[replica.ended].over = r
-    follower = limits.users + replica.ended
     replica.ended += 1
-    if follower < replica.sent:
-        following = requests[queue[follower].inbox]
-        following.sent_s = max(following.sent_s, now + limits.think_s)
-        receive(replica, following, limits)
 
 
 @compiled

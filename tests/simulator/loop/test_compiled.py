@@ -12,8 +12,9 @@ import pytest
 from simulator.engine import simulate
 from simulator.loop import compiled
 from simulator.loop.compiled import laid_out
-from simulator.loop.entries import begin
-from simulator.loop.state import REQUEST, Replica, new_limits, new_replica
+from simulator.loop.entries import serve
+from simulator.loop.fleet import new_fleet
+from simulator.loop.state import REQUEST, Replica, new_limits, new_prefixes
 
 pytestmark = pytest.mark.heavy
 
@@ -60,7 +61,7 @@ def test_no_option_makes_the_loop_compile_again(random_scenario):
     """Whole numbers for seconds, numpy's numbers for Python's: the compiled loop is the same."""
     scenario = random_scenario(3)
     simulate(scenario)
-    known = len(begin.signatures)
+    known = len(serve.signatures)
     simulate(
         replace(
             scenario,
@@ -75,7 +76,7 @@ def test_no_option_makes_the_loop_compile_again(random_scenario):
             ),
         ),
     )
-    assert len(begin.signatures) == known > 0
+    assert len(serve.signatures) == known > 0
 
 
 def test_tables_lie_end_to_end_where_the_record_points(random_scenario, tabled_timer):
@@ -94,10 +95,12 @@ def test_tables_lie_end_to_end_where_the_record_points(random_scenario, tabled_t
 
 def test_an_engine_begins_as_its_record_says(random_scenario):
     scenario = random_scenario(0)
-    limits = new_limits(scenario.workload, scenario.scheduler, lag=1, lookahead=0, users=True)
-    replica, start = new_replica(limits), Replica(unused_blocks=limits.kv_blocks)
+    limits = new_limits(scenario.workload, scenario.scheduler, lag=1, lookahead=0)
+    prefixes = new_prefixes(scenario.workload, scenario.scheduler)
+    replica = new_fleet(limits, prefixes, 2, 3).replicas[1]
+    begins = Replica(unused_blocks=limits.kv_blocks)
     for name in replica.dtype.names:
-        np.testing.assert_array_equal(getattr(replica, name), getattr(start, name))
+        np.testing.assert_array_equal(getattr(replica, name), getattr(begins, name))
 
 
 def test_what_every_step_touches_of_a_request_is_one_line_of_a_cache():

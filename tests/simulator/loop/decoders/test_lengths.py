@@ -16,6 +16,7 @@ from simulator.loop.compiled import laid_out
 from simulator.loop.decoders import lengths, slots
 from simulator.loop.decoders.record import walk_of
 from simulator.loop.decoders.speculation import build_drafts
+from simulator.loop.fleet import buffers_of, new_fleet
 from simulator.loop.length_policies import (
     LengthPolicy,
     Tier,
@@ -29,10 +30,8 @@ from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOption
 from simulator.loop.request import DECODING, Workload
 from simulator.loop.state import (
     GAINS,
-    new_buffers,
     new_limits,
     new_prefixes,
-    new_replica,
     new_requests,
 )
 from traces.kinds.acceptance import AcceptanceTrace
@@ -88,17 +87,18 @@ class Loop:
         self.drafts = build_drafts(scenario, np.random.default_rng(0))
         self.walk, self.timing = walk_of(self.drafts), laid_out(tables)
         self.d = self.walk.decoder
-        limits = new_limits(workload, options, lag=1, lookahead=K, users=True)
+        limits = new_limits(workload, options, lag=1, lookahead=K)
         self.requests = new_requests(workload, options)
         self.requests["phase"], self.requests["generated"] = DECODING, 1
-        self.replica = new_replica(limits)
-        self.replica.running = running
-        self.buffers = new_buffers(
+        fleet = new_fleet(
             limits,
             new_prefixes(workload, options),
+            1,
             running,
             memory=lengths.new_memory(self.drafts, limits),
         )
+        self.replica, self.buffers = fleet.replicas[0], buffers_of(fleet, 0)
+        self.replica.running = running
         self.buffers.running[:running] = np.arange(running)
 
     def choose(self, decoding=None, context=100.0):

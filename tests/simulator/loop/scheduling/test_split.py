@@ -10,9 +10,10 @@ from hardware_profiles.errors import InputError
 from simulator.engine import simulate
 from simulator.loop.compiled import laid_out
 from simulator.loop.entries import line_up, next_pass
+from simulator.loop.fleet import buffers_of, new_fleet
 from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.request import DECODING, PREFILLING, Workload
-from simulator.loop.state import new_buffers, new_limits, new_prefixes, new_replica, new_requests
+from simulator.loop.state import new_limits, new_prefixes, new_requests
 from tests.simulator.plain_passes import equal_passes, simple_passes
 from traces.kinds.acceptance import AcceptanceTrace
 
@@ -177,9 +178,10 @@ def found_passes(held, decodes, rows, most, equal, machine):
         arrival_s=np.zeros(count), prompt_tokens=np.full(count, 50), output_tokens=np.full(count, 9)
     )
     options = SchedulerOptions(**SLOTS, max_requests=8, pass_tokens=most, equal_passes=equal)
-    limits = new_limits(workload, options, lag=1, lookahead=0, users=False)
-    requests, replica = new_requests(workload, options), new_replica(limits)
-    buffers = new_buffers(limits, new_prefixes(workload, options), count)
+    limits = new_limits(workload, options, lag=1, lookahead=0)
+    requests = new_requests(workload, options)
+    fleet = new_fleet(limits, new_prefixes(workload, options), 1, count)
+    replica, buffers = fleet.replicas[0], buffers_of(fleet, 0)
     requests["quota"], requests["slot"] = rows, held
     requests["phase"] = [DECODING if decode else PREFILLING for decode in decodes]
     buffers.running[:count] = range(count)

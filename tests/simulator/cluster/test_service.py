@@ -6,40 +6,74 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hardware_profiles.errors import InputError, UnknownNameError
-from simulator.cluster.environment import Service
-from simulator.cluster.router import router
-from simulator.engine import collect, new_pool, simulate
+from hardware_profiles.errors import InputError
+from simulator.engine import collect, simulate
 from simulator.loop.options import Disaggregation, Scenario, SchedulerOptions
 from simulator.loop.request import Workload
+from tests.simulator.plain_service import Service
 
 pytestmark = pytest.mark.heavy
 
 
-def by_events(scenario):
-    generator = np.random.default_rng(scenario.seed)
-    pool = new_pool(scenario, generator, users=False)
-    service = Service(scenario.workload, (pool, scenario.replicas), scenario.router)
+def compared(scenario, rtol=1e-12):
+    """A simulation, and the same with an event for every iteration of every replica."""
+    direct, service = simulate(scenario), Service(scenario)
     service.run()
-    return collect(scenario, service.decoders, pool.requests, pool.requests)
+    events = collect(scenario, service.stages)
+    assert direct.state.tolist() == events.state.tolist()
+    assert direct.replica.tolist() == events.replica.tolist()
+    for name in ("arrival_s", "scheduled_s", "first_token_s", "last_token_s"):
+        np.testing.assert_allclose(
+            getattr(direct, name), getattr(events, name), rtol=rtol, err_msg=name
+        )
+    assert direct.counters == events.counters
+    assert direct.iterations == events.iterations
+    return direct
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(300, 316), *(pytest.param(n, marks=pytest.mark.slow) for n in range(316, 340))]
-)
+def seeds(first, few, many):
+    """Seeds of every suite, and those of the slow one."""
+    more = (pytest.param(n, marks=pytest.mark.slow) for n in range(first + few, first + many))
+    return pytest.mark.parametrize("seed", [*range(first, first + few), *more])
+
+
+@seeds(300, 16, 40)
 def test_an_event_per_iteration_changes_nothing(random_scenario, seed):
     scenario = random_scenario(seed)
     if seed % 2:
         workload = replace(scenario.workload, users=None)
         scenario = replace(scenario, replicas=3, workload=workload)
-    direct, events = simulate(scenario), by_events(scenario)
-    assert direct.state.tolist() == events.state.tolist()
-    for name in ("arrival_s", "scheduled_s", "first_token_s", "last_token_s"):
-        np.testing.assert_allclose(
-            getattr(direct, name), getattr(events, name), rtol=1e-12, err_msg=name
-        )
-    assert direct.counters == events.counters
-    assert direct.iterations == events.iterations
+    compared(scenario)
+
+
+@seeds(340, 8, 60)
+@pytest.mark.parametrize("router", ["least-loaded", "prefix"])
+def test_replicas_that_are_asked_at_every_request_equal_an_event_per_iteration(
+    random_scenario, tabled_timer, router, seed
+):
+    """By tables, in runs of iterations that are alike, and by timers that are asked."""
+    routed = {"router": router, "replicas": 1 + seed % 5}
+    if seed % 2:
+        compared(random_scenario(seed, **routed))
+        return
+    plain = {"speculation": None, "blocks": None, "pass_tokens": 0, "equal_passes": False}
+    scenario = random_scenario(seed, timer=tabled_timer, **plain, **routed)
+    compared(replace(scenario, workload=replace(scenario.workload, users=None)))
+
+
+@seeds(600, 8, 60)
+@pytest.mark.parametrize("users", [None, 3])
+def test_stages_that_feed_each_other_equal_an_event_per_iteration(random_scenario, seed, users):
+    apart = Disaggregation(
+        prefill_replicas=1 + seed % 3,
+        transfer_token_s=1e-4,
+        delivers="decode" if seed % 2 else "prefill",
+    )
+    scenario = random_scenario(
+        seed, disaggregation=apart, replicas=2, router="least-loaded", blocks=None
+    )
+    workload = replace(scenario.workload, users=users, think_s=0.01 * (seed % 3))
+    compared(replace(scenario, workload=workload))
 
 
 @pytest.mark.parametrize("name", ["round-robin", "least-loaded", "prefix"])
@@ -69,6 +103,66 @@ def test_least_loaded_beats_round_robin_on_uneven_requests(plain_timer):
     chosen = simulate(uneven(plain_timer, router="least-loaded"))
     assert np.mean(chosen.ttft_s) < 0.7 * np.mean(dealt.ttft_s)
     assert set(np.unique(chosen.replica)) == {0, 1}
+
+
+def test_a_router_goes_by_the_latest_report(plain_timer):
+    # the first two take a replica each; the second has ended long before the third comes, which
+    # only a router that has heard of it can know
+    workload = Workload(
+        arrival_s=np.array([0.0, 0.0, 5.0, 5.5, 10.5]),
+        prompt_tokens=np.full(5, 20),
+        output_tokens=np.array([5000, 2, 5000, 2, 2]),
+    )
+    scenario = Scenario(
+        workload=workload,
+        scheduler=SchedulerOptions(kv_blocks=2000),
+        timer=plain_timer,
+        replicas=2,
+        router="least-loaded",
+    )
+    assert simulate(scenario).replica.tolist()[:3] == [0, 1, 1]
+    assert simulate(replace(scenario, report_s=4.0)).replica.tolist()[:3] == [0, 1, 1]
+    # without a report both hold one request
+    assert simulate(replace(scenario, report_s=100.0)).replica.tolist()[:3] == [0, 1, 0]
+    with pytest.raises(InputError, match="report_s"):
+        replace(scenario, report_s=-1.0)
+
+
+@pytest.mark.parametrize("router", ["least-loaded", "prefix"])
+def test_reports_without_pause_change_little(random_scenario, tabled_timer, router):
+    for seed in range(440, 446):
+        scenario = random_scenario(seed, timer=tabled_timer, router=router, replicas=3)
+        scenario = replace(scenario, workload=replace(scenario.workload, users=None))
+        reported = simulate(replace(scenario, report_s=1e-9))
+        np.testing.assert_array_equal(reported.replica, simulate(scenario).replica)
+
+
+def test_replicas_on_all_cores_equal_one_after_the_other(tabled_timer, monkeypatch):
+    from simulator.cluster import stage
+
+    rng = np.random.default_rng(2)
+    workload = Workload(
+        arrival_s=np.sort(rng.uniform(0, 9, 200)),
+        prompt_tokens=rng.integers(1, 300, 200),
+        output_tokens=rng.integers(1, 90, 200),
+    )
+    scenario = Scenario(
+        workload=workload,
+        scheduler=SchedulerOptions(kv_blocks=900),
+        timer=tabled_timer,
+        replicas=5,
+    )
+    one = simulate(scenario)
+    monkeypatch.setattr(stage, "_SHARED_OUT", 1)
+    monkeypatch.setattr(stage, "_cores", lambda: 3)
+    other = simulate(scenario)
+    for name in ("replica", "scheduled_s", "last_token_s", "iterations_by_rows"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    assert (one.clock_s, one.busy_s, one.itl.total_s) == (
+        other.clock_s,
+        other.busy_s,
+        other.itl.total_s,
+    )
 
 
 def test_the_prefix_router_finds_what_round_robin_scatters(plain_timer):
@@ -145,14 +239,6 @@ def test_every_request_ends_where_stages_are_disaggregated(random_scenario, seed
     done = result.finished
     assert np.all(result.first_token_s[done] <= result.last_token_s[done])
     assert np.all(np.isfinite(result.first_token_s[done]))
-
-
-def test_an_unknown_router_is_named():
-    workload = Workload(
-        arrival_s=np.zeros(1), prompt_tokens=np.array([1]), output_tokens=np.array([1])
-    )
-    with pytest.raises(UnknownNameError, match="round-robin"):
-        router("robin", [], workload)
 
 
 def test_a_timer_that_answers_nonsense_is_refused():
