@@ -89,14 +89,14 @@ def simulate(scenario: Scenario, *, progress: Progress | None = None) -> Simulat
         scenario.replicas,
         **routed,
         listed=False,
-        apart=closed,
+        disaggregated=closed,
     )
     prompts = Stage(
         _prompt_pool(scenario, generator),
         workload,
         apart.prefill_replicas,
         **routed,
-        apart=closed,
+        disaggregated=closed,
     )
     Disaggregated(workload, prompts, decoders, apart).run(progress)
     return collect(scenario, [decoders, prompts])

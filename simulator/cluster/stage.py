@@ -72,7 +72,7 @@ class Stage:
         how: which of them takes a request.
         report_s: seconds between two reports to the front end; 0: it always knows.
         listed: all requests are known to come; else they are listed later.
-        apart: another stage says which users are freed.
+        disaggregated: another stage says which users are freed.
         asked: timers are asked for every iteration, even where there are tables.
         room: most requests that a replica can be sent before its queue grows; None: about its
             share.
@@ -87,14 +87,19 @@ class Stage:
         *,
         report_s: float = 0.0,
         listed: bool = True,
-        apart: bool = False,
+        disaggregated: bool = False,
         asked: bool = False,
         room: int | None = None,
     ) -> None:
         self.pool, self.replicas = pool, replicas
         self.handed = 0  # ends of which the service knows
         self.front: Front = new_front(
-            workload, replicas, ROUTES[how], listed=listed, apart=apart, report_s=report_s
+            workload,
+            replicas,
+            ROUTES[how],
+            listed=listed,
+            disaggregated=disaggregated,
+            report_s=report_s,
         )
         self.rules = _rules(pool, asked=asked or pool.tables is None)
         share = -(-workload.requests // replicas)

@@ -46,7 +46,7 @@ class FrontState:
         ended: requests whose end was noted.
         users: of a closed loop; at least as many as requests: there is none.
         freed: requests that ended and let a user go on.
-        apart: 1: another stage says who is freed.
+        disaggregated: 1: another stage says who is freed.
         think_s: between an end and the next request of its user.
         report_s: between two reports of the replicas; 0: the front end always knows.
         heard_s: when the latest report came.
@@ -58,7 +58,7 @@ class FrontState:
     ended: int = 0
     users: int = 0
     freed: int = 0
-    apart: int = 0
+    disaggregated: int = 0
     think_s: float = 0.0
     report_s: float = 0.0
     heard_s: float = -1.0
@@ -111,7 +111,7 @@ def new_front(
     route: int,
     *,
     listed: bool = True,
-    apart: bool = False,
+    disaggregated: bool = False,
     report_s: float = 0.0,
 ) -> Front:
     """A front end that has sent nothing.
@@ -121,7 +121,7 @@ def new_front(
         replicas: behind it, n.
         route: as of `FrontState`.
         listed: all requests are known to come, in their order; else they are listed later.
-        apart: another stage says which users are freed.
+        disaggregated: another stage says which users are freed.
         report_s: as of `FrontState`.
     """
     r = workload.requests
@@ -130,7 +130,7 @@ def new_front(
         route=route,
         listed=r if listed else 0,
         users=int(workload.users) if closed and workload.users is not None else r,
-        apart=int(apart),
+        disaggregated=int(disaggregated),
         think_s=float(workload.think_s),
         report_s=float(report_s),
     )
@@ -143,7 +143,7 @@ def new_front(
         sent=np.zeros(replicas, np.int64),
         heard=np.zeros(replicas, np.int64),
         noted=np.zeros(replicas, np.int64),
-        ended=np.zeros(r if closed or apart else 0, np.int32),
+        ended=np.zeros(r if closed or disaggregated else 0, np.int32),
         freed_s=np.zeros(r if closed else 0),
         blocks=_sent_blocks(workload, replicas, route),
     )
@@ -167,7 +167,7 @@ def _sent_blocks(workload: Workload, replicas: int, route: int) -> SentBlocks | 
 @compiled
 def feeds_back(front: Front, requests: Requests) -> bool:
     """Whether requests wait for the ends of others, here or in another stage."""
-    return front.state.apart == 1 or front.state.users < len(requests)
+    return front.state.disaggregated == 1 or front.state.users < len(requests)
 
 
 @compiled
@@ -280,6 +280,6 @@ def note_ends(front: Front, fleet: Fleet, requests: Requests) -> None:
             front.noted[i] += 1
             front.ended[state.ended] = r
             state.ended += 1
-            if not state.apart:
+            if not state.disaggregated:
                 front.freed_s[state.freed] = requests[r].last_s
                 state.freed += 1

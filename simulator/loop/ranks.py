@@ -1,7 +1,7 @@
 """Which rank takes a request, and what happens in an iteration that all ranks begin together?
 
 The slowest rank's own part, then what all spend together. The front end sends every request when
-its time has come, in turn, to whoever has fewest, or to whoever had when all last told it: counts
+its time has come, in turn, to whoever has fewest, or to whoever had at the last report of all: counts
 come every tenth of a second, a request that waits counts four times, and each one sent since counts
 as one that waits. Leaves out timers that have no tables (`simulator.cluster.ranks`).
 
@@ -86,10 +86,10 @@ def new_step(ranks: int, by_mean_s: Real, by_most_s: Real) -> InStep:
 
 
 @compiled
-def _tell(step: InStep, to: int, told: int) -> None:
+def _tell(step: InStep, to: int, reported: int) -> None:
     for of in range(2):
         for i in range(step.counts.shape[2]):
-            step.counts[to, of, i] = step.counts[told, of, i]
+            step.counts[to, of, i] = step.counts[reported, of, i]
 
 
 @compiled
@@ -133,7 +133,7 @@ def _note_ends(front: Front, fleet: Fleet, requests: Requests) -> None:
 
 @compiled
 def _report(fleet: Fleet, step: InStep, now: float) -> None:
-    """An iteration has ended; a report in between told how it was before."""
+    """An iteration has ended; a report in between said how it was before."""
     state = step.state
     crossed_s = int(now / REPORT_S) * REPORT_S
     if state.ended_s < crossed_s < now:

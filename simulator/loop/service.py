@@ -57,7 +57,7 @@ def _first_due(fleet: Fleet) -> tuple[int, float]:
 
 
 @compiled
-def _told_s(front: Front, now: float) -> float:
+def _report_due_s(front: Front, now: float) -> float:
     """When replicas told the front end what it goes by at a time, in seconds; before the start: it
     was told before, or goes by nothing.
     """
@@ -66,16 +66,16 @@ def _told_s(front: Front, now: float) -> float:
         return -1.0
     if state.report_s == 0.0:
         return now
-    told_s = math.floor(now / state.report_s) * state.report_s
-    return told_s if told_s > state.heard_s else -1.0
+    reported_s = math.floor(now / state.report_s) * state.report_s
+    return reported_s if reported_s > state.heard_s else -1.0
 
 
 @compiled
-def _hear(front: Front, fleet: Fleet, told_s: float) -> None:
+def _hear(front: Front, fleet: Fleet, reported_s: float) -> None:
     """The front end hears how replicas stand that have advanced until then."""
-    if told_s < 0.0:
+    if reported_s < 0.0:
         return
-    front.state.heard_s = told_s
+    front.state.heard_s = reported_s
     for i in range(len(front.heard)):
         front.heard[i] = fleet.ended[i]
 
@@ -96,21 +96,21 @@ def _send_known(
             note_ends(front, fleet, requests)
         at_s = next_sent_s(front, requests)
         is_last = at_s > until or at_s == np.inf
-        told_s = _told_s(front, at_s) if not is_last else -1.0
+        reported_s = _report_due_s(front, at_s) if not is_last else -1.0
         # up to when replicas have to advance first
-        bound = until if is_last else at_s if fed else told_s
+        bound = until if is_last else at_s if fed else reported_s
         first, second_s = _first_due(fleet)
         due_s, busy = fleet.due_s[first], fleet.replicas[first].busy
         if due_s < bound or (due_s == bound and busy and bound < np.inf):
             if fed:
-                _hear(front, fleet, _told_s(front, due_s))
+                _hear(front, fleet, _report_due_s(front, due_s))
                 bound = min(bound, second_s)
                 if not busy:
                     bound = max(bound, np.nextafter(due_s, np.inf))
             return COMPOSED, first, bound, fed
         if is_last:
             return DONE, 0, until, fed
-        _hear(front, fleet, told_s)
+        _hear(front, fleet, reported_s)
         i = choose(front, front.order[state.sent])
         if fleet.replicas[i].sent == fleet.queue.shape[1]:
             return FULL, i, until, fed
@@ -139,7 +139,7 @@ def serve(
     while True:
         ended = state.ended
         status, i, to_s, to_end = _send_known(front, fleet, requests, rules, until)
-        if state.apart and state.ended > ended:
+        if state.disaggregated and state.ended > ended:
             return ENDED, i
         if status != COMPOSED or left <= 0:
             return (COUNTED if status == COMPOSED else status), i
