@@ -108,7 +108,6 @@ GROUPS: dict[str, tuple[Parameter, ...]] = {
         _share("mla.compute_efficiency", 0.6),
         _time("mla.tile_s", 3, 30),
         _norm("mla.norm", 2.0),
-        Parameter(name="mla.pair_ratio", low=1.0, high=4.0, start=1.4),
         _time("mla.wave_s", 2, 20),
         Parameter(name="mla.reread_ratio", low=0.0, high=2.0, start=0.3),
     ),
@@ -118,7 +117,6 @@ GROUPS: dict[str, tuple[Parameter, ...]] = {
         _share("moe.bandwidth_efficiency", 0.9),
         Parameter(name="moe.compute_efficiency", low=0.05, high=MOST_EXPERT_SHARE, start=0.4),
         _norm("moe.norm", 1.5),
-        Parameter(name="moe.unaligned_ratio", low=1.0, high=4.0, start=1.5),
     ),
     "allreduce": (
         _time("allreduce.launch_s", 4, 60),

@@ -306,8 +306,6 @@ class _Spread:
                 computed,
                 kernel=d.expert_kernel,
                 tokens=local_tokens,
-                hidden=feed_forward.expert_input(hidden),
-                width=ops.stored_width(feed_forward.width, precision.of("experts").weight_bytes),
                 row_bytes=local_tokens
                 * feed_forward.experts_per_token
                 * widths

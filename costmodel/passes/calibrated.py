@@ -600,8 +600,6 @@ def _experts(d: Deployment, block: Block, b: Array, n: Array) -> Operation:
             p.activations,
             kernel=d.expert_kernel,
             tokens=b * n,
-            hidden=hidden,
-            width=ops.stored_width(width, p.weight_bytes),
             row_bytes=b * n * f.experts_per_token * (hidden + width) * p.residual_bytes,
         ),
         p.activations,

@@ -6,10 +6,8 @@ B200 takes 3.0 to 11.2 ms by the release of vLLM. Leaves out which engine runs w
 (`costmodel.engines`), and few tokens, which wait for weights whatever the kernel.
 """
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Literal
 
 from costmodel.passes.precision import Precision, bytes_per_value
@@ -24,10 +22,6 @@ _GENERATIONS: Mapping[str, tuple[str, ...]] = {"hopper": HOPPER, "blackwell": BL
 _WIDTHS = (2, 4, 8, 16, 32)
 FEW_TOKENS = 256.0  # up to which a profile's own constants hold
 MANY_TOKENS = 1024.0  # from which on a kernel's do; linear in log tokens between
-# interval of kernels that a profile's constants were not fitted to, in that of those that they
-# were, as logarithms: 80th percentiles over 16 and 128 tokens on an H100 of four fp8 and four 4-bit
-# kernels of three engines (same database) are 0.08 to 0.25, median 0.13, and 0.09 of its own rows
-OTHER_SPREAD = 1.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,24 +116,3 @@ def expert_kernel(device: Device, name: ExpertKernelName, form: str) -> ExpertKe
         (name for name, begins in _GENERATIONS.items() if device.name.startswith(begins)), ""
     )
     return _KERNELS.get((generation, name, form))
-
-
-@lru_cache(maxsize=64)
-def with_expert_spread(device: Device, precision: Precision) -> Device:
-    """The device with wider intervals of expert layers, where its constants were fitted to kernels
-    of 16-bit weights and the experts' are narrower, in a format without constants of its own.
-
-    Args:
-        device: profile.
-        precision: of the experts (`Precision.of`).
-    """
-    own = "moe" in device.formats.get(precision.activations, {})
-    if own or precision.weight_bytes >= 2.0:
-        return device
-    c = device.constants
-    wider = c.residuals.changed(
-        "moe",
-        math.expm1(OTHER_SPREAD * math.log1p(c.residuals["moe"])),
-        [regime.wider(OTHER_SPREAD) for regime in c.residuals.regimes.get("moe", ())],
-    )
-    return replace(device, constants=replace(c, residual_ratio=wider))

@@ -17,7 +17,6 @@ Mask = npt.NDArray[np.bool_]
 Number = float | int | Array
 
 NOTHING: Array = np.zeros(())
-ALIGNED_WIDTH = 16.0  # values, multiples of which suit the kernels of experts
 LEAST_ROWS = 8.0  # of a grouped product's tile, in kernels that choose it by the load of an expert
 # in kernels that go by the tokens: to a token an expert, and beyond
 FEW_ROWS, MANY_ROWS = (16.0, 64.0)
@@ -297,20 +296,6 @@ def elementwise(rows: Number, hidden: int, width: float, *, activation_bytes: fl
     return Work(
         t * (10.0 * hidden + 4.0 * width), t * (8.0 * hidden + 3.0 * width) * activation_bytes
     )
-
-
-def stored_width(width: Number, weight_bytes: float) -> Array:
-    """Width of an expert as its kernels see it: engines fill weights of fewer than 16 bits up to
-    `ALIGNED_WIDTH` when they load them; those of 16 bits stay as they are.
-
-    Args:
-        width: of an expert, on one device.
-        weight_bytes: of a weight, scales included.
-
-    Reference: vLLM, pull request 29748.
-    """
-    whole = np.ceil(np.asarray(width, dtype=np.float64) / ALIGNED_WIDTH) * ALIGNED_WIDTH
-    return np.asarray(whole if weight_bytes < 2.0 else width, dtype=np.float64)
 
 
 def checked_sizes(

@@ -201,8 +201,7 @@ class LatentAttention(OperationConstants):
         launch_s: fixed cost of a call.
         bandwidth_efficiency: share of the bandwidth.
         compute_efficiency: share of the peak.
-        tile_s: time of 64 cached tokens on one processor, where the cache of a request is not split.
-        pair_ratio: time of the same where the processor's neighbour walks too, in multiples of it.
+        tile_s: time of 64 cached tokens, where the cache of a request is not split.
         norm: p of the p-norm that joins that walk and the roofs.
         wave_s: cost of each wave of requests' head tiles over the processors.
         reread_ratio: share of the cache that a further tile of 16 query heads reads from memory
@@ -215,7 +214,6 @@ class LatentAttention(OperationConstants):
     compute_efficiency: float = efficiency()
     tile_s: float = launch()
     norm: float = bounded(1.0, math.inf)
-    pair_ratio: float = neutral(1.0, 4.0, 1.0)
     wave_s: float = neutral(0.0, 1.0, 0.0)
     reread_ratio: float = neutral(0.0, 2.0, 0.0)
 
@@ -226,15 +224,13 @@ class Experts(OperationConstants):
 
     Attributes:
         launch_s: fixed cost of a layer.
-        expert_s: cost of each distinct expert touched in a model 4096 wide; it goes with the width.
+        expert_s: cost of each distinct expert touched.
         bandwidth_efficiency: share of the bandwidth.
         compute_efficiency: share of the peak, rows padded per expert.
         norm: p of the p-norm that joins both roofs.
         few_rows: rows of a tile; 8 where the kernels choose it by the load of an expert.
         many_rows: rows of a tile once there are more tokens than experts; as many where the kernels
             choose it by the load of an expert.
-        unaligned_ratio: how many times as long experts take, the launch aside, whose width is no
-            multiple of 16; 1 where it does not matter.
     """
 
     operation: ClassVar[str] = "moe"
@@ -245,7 +241,6 @@ class Experts(OperationConstants):
     norm: float = bounded(1.0, math.inf)
     few_rows: float = neutral(1.0, 1024.0, 8.0)
     many_rows: float = neutral(1.0, 1024.0, 8.0)
-    unaligned_ratio: float = neutral(1.0, 10.0, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,7 +19,6 @@ from costmodel.engines.record.engine import Engine
 from costmodel.engines.record.overhead import Overhead
 from costmodel.laws.acceptance import Acceptance
 from costmodel.parallel.plan import ParallelPlan
-from costmodel.passes.expert_kernels import with_expert_spread
 from costmodel.passes.forward import Deployment
 from costmodel.passes.ops import Number
 from hardware_profiles.profile import Device
@@ -52,8 +51,8 @@ class Setting:
 
     @property
     def device(self) -> Device:
-        """One device of the group, with intervals that hold for the kernels of the deployment."""
-        return with_expert_spread(self.deployment.device, self.deployment.precision.of("experts"))
+        """One device of the group."""
+        return self.deployment.device
 
     @property
     def devices(self) -> int:

@@ -11,14 +11,13 @@ import numpy as np
 from costmodel.passes.expert_kernels import FEW_TOKENS, MANY_TOKENS, ExpertKernel
 from costmodel.passes.kernels.correction import by_share, by_size
 from costmodel.passes.kernels.timing import Timing, joined
-from costmodel.passes.ops import ALIGNED_WIDTH, Array, Number, Work
+from costmodel.passes.ops import Array, Number, Work
 from hardware_profiles.profile import Device
 
 ROW_TILES = (16, 32, 64, 128)  # rows of the output tiles that a library chooses among
 _TILES = np.array(ROW_TILES, dtype=np.float64)
 COLUMN_TILE = 128
 MOST_TILE_ROWS = 64  # rows of tiles up to which it matters how many processors take part
-EXPERT_HIDDEN = 4096.0  # width of a model that the time of an expert holds for
 LARGEST_DECODE_ROWS = 1024.0  # rows up to which products were measured
 PREFILL_ROWS = 4096.0
 
@@ -216,42 +215,23 @@ def _unfilled(device: Device, m: Array, outputs: Number) -> Array:
     )
 
 
-def experts(
-    device: Device, work: Work, visited: Number, dtype: str, *, hidden: Number, width: Number
-) -> Timing:
-    """Grouped expert products: launch, a term per visited expert, and the p-norm of the two roofs.
-
-    The term goes with the width of the model: an expert's last product has a tile of outputs for
-    every `COLUMN_TILE` of it, each with its own start and end. Kernels load and store 32 bytes at a
-    time, 16 values of 16 bits; CUTLASS's refuse other widths of an expert or leave them to slower
-    ones, and Triton's lose what they know of the alignment of a row: all but the launch then takes
-    `unaligned_ratio` times as long.
+def experts(device: Device, work: Work, visited: Number, dtype: str) -> Timing:
+    """Grouped expert products: launch, a term per visited expert, and the p-norm of the two
+    roofs.
 
     Args:
         device: profile.
         work: FLOPs and bytes, rows padded per expert.
         visited: distinct experts D.
         dtype: format that the matrix units compute in.
-        hidden: width of the model.
-        width: of an expert, on one device.
-
-    Reference: TensorRT-LLM, pull request 7757; SGLang, pull request 22627.
     """
     c = device.constants.moe
-    whole = np.mod(np.asarray(width, dtype=np.float64), ALIGNED_WIDTH) == 0.0
-    slower = np.where(whole, 1.0, c.unaligned_ratio)
-    compute = slower * work.flops / (device.peak(dtype) * c.compute_efficiency)
-    memory = slower * work.bytes / (device.bandwidth_bytes_per_s * c.bandwidth_efficiency)
-    launch = c.launch_s + slower * _per_expert(device, visited, hidden)
+    compute = work.flops / (device.peak(dtype) * c.compute_efficiency)
+    memory = work.bytes / (device.bandwidth_bytes_per_s * c.bandwidth_efficiency)
+    launch = c.launch_s + c.expert_s * np.asarray(visited, dtype=np.float64)
     return by_share(
         device, Timing(launch + joined(compute, memory, c.norm), compute, memory, launch), "moe"
     )
-
-
-def _per_expert(device: Device, visited: Number, hidden: Number) -> Array:
-    """Seconds of the visited experts beside their arithmetic and traffic."""
-    experts = np.asarray(visited, dtype=np.float64) * (np.asarray(hidden) / EXPERT_HIDDEN)
-    return np.asarray(device.constants.moe.expert_s * experts)
 
 
 def engine_experts(
@@ -262,8 +242,6 @@ def engine_experts(
     *,
     kernel: ExpertKernel | None,
     tokens: Number,
-    hidden: Number,
-    width: Number,
     row_bytes: Number,
 ) -> Timing:
     """Grouped expert products in an engine's kernel: `experts` for few tokens, the kernel's own form
@@ -280,14 +258,10 @@ def engine_experts(
         dtype: format that the matrix units compute in.
         kernel: its constants; None: those of the profile hold for any number of tokens.
         tokens: of the layer.
-        hidden: width of the model.
-        width: of an expert, on one device.
         row_bytes: bytes of the rows of all chosen experts, in 16 bits.
     """
     c = device.constants.moe
-    few = experts(
-        device, work_of(c.few_rows, c.many_rows), visited, dtype, hidden=hidden, width=width
-    )
+    few = experts(device, work_of(c.few_rows, c.many_rows), visited, dtype)
     tokens = np.asarray(tokens, dtype=np.float64)
     if kernel is None or np.max(tokens) <= FEW_TOKENS:
         return few
@@ -295,7 +269,7 @@ def engine_experts(
     moved = kernel.row_passes * np.asarray(row_bytes) / device.bandwidth_bytes_per_s
     compute = work.flops / (device.peak(dtype) * kernel.compute_efficiency) + moved
     memory = work.bytes / (device.bandwidth_bytes_per_s * c.bandwidth_efficiency)
-    launch = c.launch_s + _per_expert(device, visited, hidden)
+    launch = np.asarray(c.launch_s + c.expert_s * np.asarray(visited, dtype=np.float64))
     many = Timing(launch + joined(compute, memory, c.norm), compute, memory, launch)
     share = np.log(np.maximum(tokens, 1.0) / FEW_TOKENS) / np.log(MANY_TOKENS / FEW_TOKENS)
     share = np.clip(share, 0.0, 1.0)

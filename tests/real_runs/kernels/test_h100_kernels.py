@@ -38,7 +38,7 @@ def spread(error):
         ("gemm", 0.055, 0.19),
         ("attention_generation", 0.055, 0.40),
         ("attention_verify", 0.055, 0.33),
-        ("moe", 0.09, 0.135),
+        ("moe", 0.05, 0.125),
     ],
 )
 def test_operations_are_timed_within_bounds(errors, operation, median, p90):
