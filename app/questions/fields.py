@@ -202,7 +202,7 @@ Engine = Annotated[
     Field(
         (
             "Engine whose overheads apply: vllm, sglang, tensorrt-llm, llama.cpp, transformers,"
-            " none for passes alone, or an engine file (.toml) that `calibrate --server` wrote;"
+            " atom, none for passes alone, or an engine file (.toml) that `calibrate --server` wrote;"
             " several by commas."
         ),
         Group.HARDWARE,

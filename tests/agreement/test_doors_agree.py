@@ -168,7 +168,7 @@ def test_the_dashboard_recommends_what_optimize_does(questions):
         if not page.code == best.code == 0:
             continue
         (choice,) = best.body["choices"]
-        relation.equal("method", page.body["method"], choice["drafter"], lines)
+        relation.equal("method", page.body["method"], choice["method"], lines)
         for column, (name, factor, digit) in PAGE.items():
             relation.equal(
                 column, page.body[column], choice[name] * factor, lines, absolute=1.001 * digit

@@ -40,7 +40,7 @@ def test_the_template_loads_as_it_is_and_says_what_is_assumed(user, template):
     text = template.read_text()
     assert text.count("#") >= 10 and "REPLACE" in text
     shown = user("rooftree devices ours-5090.toml").out
-    assert "assumed, REPLACE: the number of rtx-4090" in shown
+    assert "assumed: REPLACE: the number of rtx-4090" in shown
     user("rooftree devices new ours-5090 --out ours-5090.toml", code=2)
     assert template.read_text() == text
 

@@ -66,6 +66,8 @@ def usual_shapes(
     known = source.rates is not None if trace is None else trace.level >= 2
     if method.shape.kind == "state_trees" and known:
         sizes = draft_tokens or SIZES
+        # a candidate and its prompt token are two; a tree of one is refused where it is alone
+        sizes = [size for size in sizes if size > 1] or sizes
         return [OFF, *(DraftShape(kind="prompted", nodes=size) for size in sizes)]
     if trace is None:
         return [OFF, *_stated(source, lengths, every=draft_tokens is not None)]

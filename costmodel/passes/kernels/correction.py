@@ -100,21 +100,37 @@ def _before_falls(axis: tuple[float, ...], column: list[float], most: float) -> 
     ]
 
 
-def by_share(device: Device, timing: Timing, operation: str) -> Timing:
+def by_share(
+    device: Device, timing: Timing, operation: str, form: Callable[[Array], Timing]
+) -> Timing:
     """A time corrected by its shares of launches and of arithmetic where the profile has a
     table.
+
+    Faster arithmetic never takes longer: a table that falls from one share of arithmetic to the
+    next falls by the errors of what was measured there.
 
     Args:
         device: profile.
         timing: as the form predicts it.
         operation: whose correction applies, of `CORRECTED`.
+        form: the time of the same operation, uncorrected, if its arithmetic took other seconds.
     """
     correction = device.constants.corrections.get(operation)
     if correction is None:
         return timing
-    where = shares(timing)
-    factor = np.exp(interpolated(correction, where.launch, where.compute))
-    return Timing(*(factor * part for part in timing))
+
+    def corrected_s(at: Timing) -> Array:
+        where = shares(at)
+        return np.asarray(
+            at.seconds * np.exp(interpolated(correction, where.launch, where.compute))
+        )
+
+    seconds, most = corrected_s(timing), float(np.max(shares(timing).compute, initial=0.0))
+    for share in (share for share in correction.axes[1] if share < most):
+        as_fast = timing.memory_s * share / (1.0 - share)
+        seconds = np.maximum(seconds, corrected_s(form(np.minimum(timing.compute_s, as_fast))))
+    factor = seconds / timing.seconds
+    return Timing(seconds, *(factor * part for part in timing[1:]))
 
 
 def interpolated(correction: Correction, *at: Array) -> Array:

@@ -229,9 +229,11 @@ def experts(device: Device, work: Work, visited: Number, dtype: str) -> Timing:
     compute = work.flops / (device.peak(dtype) * c.compute_efficiency)
     memory = work.bytes / (device.bandwidth_bytes_per_s * c.bandwidth_efficiency)
     launch = c.launch_s + c.expert_s * np.asarray(visited, dtype=np.float64)
-    return by_share(
-        device, Timing(launch + joined(compute, memory, c.norm), compute, memory, launch), "moe"
-    )
+
+    def at(compute_s: Array) -> Timing:
+        return Timing(launch + joined(compute_s, memory, c.norm), compute_s, memory, launch)
+
+    return by_share(device, at(np.asarray(compute)), "moe", at)
 
 
 def engine_experts(

@@ -113,20 +113,53 @@ def test_products_of_many_rows_equal_one_at_a_time(m):
     np.testing.assert_allclose(together, single, rtol=1e-12)
 
 
+def summed(compute_s, memory_s, launch_s):
+    """The simplest form: arithmetic and traffic one after the other."""
+    return Timing(launch_s + compute_s + memory_s, compute_s, memory_s, launch_s)
+
+
 @given(scale=st.floats(0.1, 10.0))
 def test_a_correction_by_share_is_the_same_on_any_clock(scale):
-    parts = np.array([10.0, 3.0, 5.0, 4.0]) * 1e-6
-    one, other = (
-        by_share(H100, Timing(*(np.asarray(p) for p in f * parts)), "moe") for f in (1.0, scale)
-    )
+    def corrected(clock):
+        memory, launch = np.asarray(5e-6 * clock), np.asarray(4e-6 * clock)
+
+        def form(compute):
+            return summed(compute, memory, launch)
+
+        return by_share(H100, form(np.asarray(1e-6 * clock)), "moe", form)
+
+    one, other = corrected(1.0), corrected(scale)
     assert float(other.seconds) == pytest.approx(scale * float(one.seconds))
     assert float(one.launch_s / one.seconds) == pytest.approx(0.4)
+
+
+@given(tokens=st.integers(1, 4096), experts=st.integers(1, 128), faster=st.floats(1.0, 8.0))
+def test_faster_arithmetic_never_makes_experts_slower(tokens, experts, faster):
+    peaks = {dtype: peak * faster for dtype, peak in H100.peak_flops_per_s.items()}
+    work = ops.experts(
+        tokens,
+        float(experts),
+        hidden=2048,
+        width=1408,
+        matrices=3,
+        experts_per_token=6,
+        weight_bytes=2.0,
+        experts=experts,
+        few_rows=8,
+        many_rows=64,
+        activation_bytes=2.0,
+    )
+    one, other = (
+        kernels.experts(device, work, float(experts), "bf16").seconds
+        for device in (H100, replace(H100, peak_flops_per_s=peaks))
+    )
+    assert float(other) <= float(one) * (1 + 1e-3)  # a table bends between its nodes
 
 
 def test_without_a_table_a_time_stays():
     timing = Timing(*(np.asarray(x) for x in (4.0, 1.0, 2.0, 1.0)))
     bare = replace(H100, constants=replace(H100.constants, corrections={}))
-    assert by_share(bare, timing, "moe") is timing
+    assert by_share(bare, timing, "moe", lambda compute: timing) is timing
     assert by_size(bare, timing, *(np.ones(1),) * 3, lambda few: timing, np.ones((1, 1))) is timing
 
 
