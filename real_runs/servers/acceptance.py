@@ -21,13 +21,6 @@ from traces.importers.scrapes import Scrape, observed
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.summary import Window
 
-_FORMATS = {
-    "vllm": "vllm-metrics",
-    "sglang": "sglang-metrics",
-    "tensorrt-llm": "tensorrt-llm-metrics",
-    "llama.cpp": "llama-cpp-metrics",
-}
-
 
 def acceptance_between(
     server: Server, scrapes: Sequence[Scrape], *, model: str | None = None
@@ -43,8 +36,8 @@ def acceptance_between(
         A trace of level 0, with a window for every interval in which something was drafted, and an
         empty text; or None and why there is none.
     """
-    form = _FORMATS.get(server.kind)
-    if form is None:
+    form = server.engine.counters_format
+    if not form:
         return None, "which counters speak of speculation is not known of this engine"
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder, f"scrape-{number}.txt") for number in range(len(scrapes))]

@@ -14,13 +14,6 @@ from real_runs.servers.exchange import Patience, fetch_text
 from real_runs.servers.identify import Server
 from traces.importers.scrapes import Scrape
 
-_PATHS = {"tensorrt-llm": ("/prometheus/metrics", "/metrics")}
-_ENABLED_BY = {
-    "llama.cpp": "--metrics",
-    "sglang": "--enable-metrics",
-    "tensorrt-llm": "return_perf_metrics: true",
-}
-
 
 def scrape(server: Server, *, patience: Patience | None = None) -> Scrape:
     """Read a server's counters.
@@ -29,11 +22,11 @@ def scrape(server: Server, *, patience: Patience | None = None) -> Scrape:
         UnreachableError: no connection.
         InputError: it publishes none, or its answer broke off.
     """
-    paths = _PATHS.get(server.kind, ("/metrics",))
+    paths, option = server.engine.counter_paths, server.engine.counters_option
     for path in paths:
         text = run(fetch_text(server.address, path, patience=patience))
         if text is not None and "# TYPE" in text:
             return Scrape(at_s=time.monotonic(), text=text)
-    hint = _ENABLED_BY.get(server.kind)
-    wanted = "publishes no counters" + (f"; the server must be started with {hint}" if hint else "")
+    hint = f"; the server must be started with {option}" if option else ""
+    wanted = f"publishes no counters{hint}"
     raise InputError(wanted, key=f"{server.address}{paths[0]}")

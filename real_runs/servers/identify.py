@@ -9,21 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 from hardware_profiles.errors import InputError, UnknownNameError
 from real_runs.servers.address import Address
+from real_runs.servers.engines import ENGINES, Kind, ServedEngine, kind_of
 from real_runs.servers.event_loop import run
 from real_runs.servers.exchange import Patience, fetch_object
 
-Kind = Literal["vllm", "sglang", "tensorrt-llm", "llama.cpp", "openai"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-_OWNERS: Mapping[str, Kind] = {
-    "vllm": "vllm",
-    "sglang": "sglang",
-    "tensorrt_llm": "tensorrt-llm",
-    "llamacpp": "llama.cpp",
-}
 _LONGEST_NAME = 300
 
 
@@ -44,6 +37,11 @@ class Server:
     model: str
     slots: int | None = None
     context: int | None = None
+
+    @property
+    def engine(self) -> ServedEngine:
+        """What is known of its engine beforehand."""
+        return ENGINES[self.kind]
 
 
 def identify(
@@ -78,7 +76,7 @@ async def _identify(address: Address, model: str | None, patience: Patience | No
     if model is not None and model not in names:
         raise UnknownNameError("model", model, names, key=str(address))
     chosen = models[0 if model is None else names.index(model)]
-    kind = _OWNERS.get(str(chosen.get("owned_by")), "openai")
+    kind = kind_of(str(chosen.get("owned_by")))
     slots, context = None, _whole(chosen.get("max_model_len"))
     if kind == "llama.cpp":
         props = await fetch_object(address, "/props", patience=patience) or {}

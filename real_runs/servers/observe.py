@@ -17,8 +17,9 @@ from typing import Any
 from hardware_profiles.errors import InputError, RooftreeError
 from real_runs.servers.acceptance import acceptance_between
 from real_runs.servers.counters import scrape
+from real_runs.servers.engines import KINDS
 from real_runs.servers.exchange import Patience
-from real_runs.servers.identify import KINDS, Server
+from real_runs.servers.identify import Server
 from simulator.results.metrics import PERCENTILES
 from traces.importers.engines.metric_names import (
     BUSY,

@@ -22,11 +22,6 @@ _SGLANG_METHODS = {
     "STANDALONE": "speculative-decoding",
     "NGRAM": "n-gram",
 }
-_HOW_TO = {
-    "llama.cpp": "--spec-type, or --spec-draft-model MODEL",
-    "vllm": "--speculative-config",
-    "sglang": "--speculative-algorithm",
-}
 _LONGEST_NAME = 80
 
 
@@ -64,7 +59,7 @@ def speculation_of(server: Server, *, patience: Patience | None = None) -> Specu
     if not drafts:
         raise InputError(
             "runs without speculative decoding, so there is nothing to record: start it with"
-            f" {_HOW_TO[server.kind]}",
+            f" {server.engine.drafts_option}",
             key=str(server.address),
         )
     return speculation

@@ -18,7 +18,6 @@ from real_runs.servers.events import Mark
 from real_runs.servers.identify import Server
 from real_runs.servers.steps import (
     SEVERAL_STEPS,
-    STEPPED_KINDS,
     RequestSteps,
     UnclearStepsError,
     request_steps,
@@ -30,11 +29,6 @@ from traces.kinds.provenance import Provenance
 from traces.kinds.summary import Summary
 
 RECORDER_VERSION = "rooftree-record-load 1"
-_HOW = {
-    "llama.cpp": "the running counts of drafts in llama.cpp's events",
-    "vllm": "the tokens of vLLM's events",
-    "sglang": "the tokens of SGLang's events",
-}
 _BY_REQUESTS = "the engine's own counts of every request"
 _BY_COUNTERS = "the server's counters of all requests together"
 _BY_NOTHING = "nothing: no counters stand beside these answers alone"
@@ -158,7 +152,7 @@ def stepped_trace(
         requests=len(known.steps),
         steps=steps,
         left_out=dict(known.left_out),
-        counted_by=_HOW[server.kind],
+        counted_by=server.engine.steps_told_by,
         checked_by=checked_by,
     )
 
@@ -169,7 +163,7 @@ def _known_steps(
     known = _KnownSteps()
     longest = None if summary is None else summary.draft_levels
     for row in rows:
-        if server.kind not in STEPPED_KINDS:
+        if not server.engine.steps_told_by:
             known.left_out["events of this engine do not tell steps"] += 1
             continue
         marks = [
@@ -262,7 +256,7 @@ def _levelled(
     ]
     left = sum(known.left_out.values())
     notes = [
-        f"Steps by {_HOW[server.kind]}; checked by {checked_by}. The prompt's pass emits position 0.",
+        f"Steps by {server.engine.steps_told_by}; checked by {checked_by}. The prompt's pass emits position 0.",
         f"{left} of {len(rows)} requests left out: {'; '.join(known.left_out)}." if left else "",
     ]
     trace = stepped(

@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 
 from hardware_profiles.errors import InputError
+from real_runs.servers.engines import Kind
 from real_runs.servers.events import Mark
-from real_runs.servers.identify import Kind
 from traces.importers.records import Record, is_record, record_of
 from traces.kinds.summary import MOST_DRAFT_LEVELS
 
-STEPPED_KINDS: tuple[Kind, ...] = ("llama.cpp", "vllm", "sglang")
 """Engines whose events tell steps apart."""
 
 _MOST_TOKENS = 1 << 20

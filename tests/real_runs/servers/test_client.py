@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from hardware_profiles.errors import InputError, UnknownNameError
 from real_runs.servers.address import Address
 from real_runs.servers.client import Completion, complete
+from real_runs.servers.engines import KINDS
 from real_runs.servers.exchange import Patience, Reply, UnreachableError, exchange
-from real_runs.servers.identify import KINDS, Server, identify
+from real_runs.servers.identify import Server, identify
 from real_runs.servers.stepped_load import step_columns
 from real_runs.servers.steps import UnclearStepsError, request_steps
 from tests.property_examples import examples

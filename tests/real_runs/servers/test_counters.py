@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from hardware_profiles.errors import InputError
 from real_runs.servers.address import Address
 from real_runs.servers.counters import scrape
-from real_runs.servers.identify import KINDS, identify
+from real_runs.servers.engines import KINDS
+from real_runs.servers.identify import identify
 from tests.real_runs.servers.prometheus_text import ENDS, histogram
 from tests.real_runs.servers.stub_server import serving
 from traces.importers.scrapes import Scrape, observed

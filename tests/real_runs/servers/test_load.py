@@ -17,8 +17,9 @@ import pytest
 from hardware_profiles.errors import InputError
 from real_runs.prompt_set import read_prompts
 from real_runs.servers.address import Address
+from real_runs.servers.engines import KINDS
 from real_runs.servers.exchange import Patience
-from real_runs.servers.identify import KINDS, identify
+from real_runs.servers.identify import identify
 from real_runs.servers.load import ACCEPTANCE, PART, ROWS, SCRAPES, SentLoad, run_load
 from real_runs.servers.passages import passages, token_ids
 from simulator.loop.request import Workload
