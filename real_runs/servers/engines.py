@@ -23,7 +23,7 @@ class ServedEngine:
         counters_format: importer that reads what they say of drafts; empty where none does.
         counters_option: what publishes them; empty where they always are.
         drafts_option: what it is started with to draft; empty where nobody has to know.
-        steps_told_by: what tells the steps of an answer; empty where nothing does.
+        steps_known_by: what tells the steps of an answer; empty where nothing does.
     """
 
     owner: str = ""
@@ -31,7 +31,7 @@ class ServedEngine:
     counters_format: str = ""
     counters_option: str = ""
     drafts_option: str = ""
-    steps_told_by: str = ""
+    steps_known_by: str = ""
 
 
 ENGINES: Mapping[Kind, ServedEngine] = {
@@ -39,14 +39,14 @@ ENGINES: Mapping[Kind, ServedEngine] = {
         owner="vllm",
         counters_format="vllm-metrics",
         drafts_option="--speculative-config",
-        steps_told_by="the tokens of vLLM's events",
+        steps_known_by="the tokens of vLLM's events",
     ),
     "sglang": ServedEngine(
         owner="sglang",
         counters_format="sglang-metrics",
         counters_option="--enable-metrics",
         drafts_option="--speculative-algorithm",
-        steps_told_by="the tokens of SGLang's events",
+        steps_known_by="the tokens of SGLang's events",
     ),
     "tensorrt-llm": ServedEngine(
         owner="tensorrt_llm",
@@ -59,7 +59,7 @@ ENGINES: Mapping[Kind, ServedEngine] = {
         counters_format="llama-cpp-metrics",
         counters_option="--metrics",
         drafts_option="--spec-type, or --spec-draft-model MODEL",
-        steps_told_by="the running counts of drafts in llama.cpp's events",
+        steps_known_by="the running counts of drafts in llama.cpp's events",
     ),
     "openai": ServedEngine(),
 }

@@ -152,7 +152,7 @@ def stepped_trace(
         requests=len(known.steps),
         steps=steps,
         left_out=dict(known.left_out),
-        counted_by=server.engine.steps_told_by,
+        counted_by=server.engine.steps_known_by,
         checked_by=checked_by,
     )
 
@@ -163,7 +163,7 @@ def _known_steps(
     known = _KnownSteps()
     longest = None if summary is None else summary.draft_levels
     for row in rows:
-        if not server.engine.steps_told_by:
+        if not server.engine.steps_known_by:
             known.left_out["events of this engine do not tell steps"] += 1
             continue
         marks = [
@@ -256,7 +256,7 @@ def _levelled(
     ]
     left = sum(known.left_out.values())
     notes = [
-        f"Steps by {server.engine.steps_told_by}; checked by {checked_by}. The prompt's pass emits position 0.",
+        f"Steps by {server.engine.steps_known_by}; checked by {checked_by}. The prompt's pass emits position 0.",
         f"{left} of {len(rows)} requests left out: {'; '.join(known.left_out)}." if left else "",
     ]
     trace = stepped(
