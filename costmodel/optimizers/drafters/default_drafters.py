@@ -50,8 +50,9 @@ def default_drafters(question: DecodingConfiguration) -> tuple[DecodingConfigura
     named = replace(question, deployment=replace(question.deployment, model=model))
     if _decodes_blocks(model):
         rule = (
-            f"must name how the blocks of {model} are refined, such as fast-dllm, whose policies are"
-            " compared on a confidence trace; `rooftree predict` knows published tokens per pass"
+            f"must be one that refines masked blocks, such as fast-dllm, since {model} decodes no"
+            " other way; a confidence trace is needed, too (`rooftree predict` answers without one,"
+            " at published tokens per pass)"
         )
         raise InputError(rule, key="method")
     return named, recorded_drafters() if _recorded_on(model) else known_drafters(model)

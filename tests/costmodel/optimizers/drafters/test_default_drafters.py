@@ -75,7 +75,7 @@ MASKED = ["llada-8b", "dream-7b", "llada2.0-mini"]
 
 @pytest.mark.parametrize("name", MASKED)
 def test_for_a_masked_model_no_drafter_is_offered(name):
-    with pytest.raises(InputError, match="how the blocks of") as refused:
+    with pytest.raises(InputError, match="one that refines masked blocks") as refused:
         compared(name)
     assert refused.value.key == "method"
 
