@@ -6,7 +6,6 @@ import pytest
 
 from tests.golden import chosen_shapes
 
-
 WHOLE = "acceptance/speculative_measured.csv"
 
 

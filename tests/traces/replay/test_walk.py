@@ -12,7 +12,9 @@ from traces.importers.benchmarks.specdecode_bench import read as read_specdecode
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.summary import Summary
 from traces.kinds.tree import Tree, chain_tree
+from traces.library import recordings, trace_file
 from traces.replay.walk import child_offsets, replay_chain, replay_chains, replay_tree, step_starts
+from traces.storage.acceptance_file import read_acceptance
 
 
 def plain_chain(emitted, drafted, first, draft_tokens):
@@ -263,6 +265,38 @@ def test_a_tree_may_be_deeper_than_the_text_where_ranks_are_depth_invariant():
 def test_child_offsets_keep_a_column_for_misses():
     table = child_offsets(Tree.from_paths([(0,), (1,), (0, 1)]), 2).reshape(4, 3)
     assert table.tolist() == [[0, 4, 7], [0, 0, 10], [0, 0, 0], [0, 0, 0]]
+
+
+def plain_replay(trace, tree, draft_tokens):
+    """A chain, or a tree where there is one, by the plain loops."""
+
+    def plain(part, n):
+        drafted = None if trace.drafted is None else trace.drafted[part].tolist()
+        first = trace.first_step_position
+        if tree is None:
+            return plain_chain(trace.emitted[part].tolist(), drafted, first, draft_tokens)
+        ranks = trace.rank[part]
+        return plain_tree(lambda i, depth: ranks[i, depth], n, first, tree, drafted)
+
+    return by_request(trace, plain)[0]
+
+
+RECORDED = sorted(name for name in recordings() if name.startswith(("smollm2", "level-3")))
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recordings_that_are_shipped_equal_a_plain_loop(name):
+    """Of real texts, by every drafter that was recorded."""
+    trace = read_acceptance(trace_file(name))
+    replays = replay_chains(trace, range(1, 7))
+    for draft_tokens, replay in zip(range(1, 7), replays, strict=True):
+        np.testing.assert_array_equal(counts_of(replay), plain_replay(trace, None, draft_tokens))
+    assert np.all(np.diff([replay.tokens_per_step for replay in replays]) >= 0)
+    if trace.rank is not None and trace.rank.ndim == 2:
+        tree = Tree.from_paths([(0,), (1,), (0, 0), (0, 1), (1, 0)])
+        np.testing.assert_array_equal(
+            counts_of(replay_tree(trace, tree)), plain_replay(trace, tree, None)
+        )
 
 
 @pytest.mark.parametrize("dataset", ["gsm8k", "sharegpt"])
