@@ -124,7 +124,7 @@ def test_the_step_that_was_measured_on_an_a100_stays():
 @pytest.mark.parametrize(
     ("device", "low", "high"), [("a100", 1.2, 1.5), ("h100", 0.98, 1.06), ("b200", 0.98, 1.12)]
 )
-def test_measured_experts_show_the_step_on_one_device_alone(published_kernels, device, low, high):
+def test_the_tables_show_the_step_on_one_device_alone(published_kernels, device, low, high):
     table = pd.read_csv(published_kernels / f"moe_{device}_sxm.csv")
     key = ["dtype", "h", "f", "topk", "E", "tp", "dist"]
     wide = table.pivot_table(index=key, columns="t", values="us").reset_index()

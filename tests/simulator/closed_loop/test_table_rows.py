@@ -13,7 +13,7 @@ from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 from real_runs.published_runs.stated_launches import with_stated_launches
 from simulator.closed_loop import table_rows
-from simulator.closed_loop.table_rows import RowAnswer, _formats, answer_rows
+from simulator.closed_loop.table_rows import RowAnswer, answer_rows, formats_of_row
 
 pytestmark = pytest.mark.heavy
 
@@ -267,13 +267,13 @@ def test_a_checkpoint_in_mxfp4_holds_experts_alone_whatever_the_table_calls_it(
 ):
     row = {**dict.fromkeys(("gemm_quant_mode", "precision")), "moe_quant_mode": label}
     device = load_device(system.replace("_", "-"))
-    formats = _formats(row, architecture=load_model("gpt-oss-120b"), device=device)
+    formats = formats_of_row(row, architecture=load_model("gpt-oss-120b"), device=device)
     assert (formats.weights, formats.experts, formats.experts_alone) == (
         "bf16",
         ("fp4-g32", arithmetic),
         True,
     )
-    other = _formats(row, architecture=load_model("deepseek-v3"), device=device)
+    other = formats_of_row(row, architecture=load_model("deepseek-v3"), device=device)
     assert not other.experts_alone
 
 
