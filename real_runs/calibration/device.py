@@ -110,7 +110,7 @@ def calibrate_device(
         _base(device_title(place), profile_here(place), cpu=False)
     make_folder(out)
     plan = out / PLAN
-    jobs = _jobs(model, form, budget_s, cpu=kind == "cpu")
+    jobs = calibration_jobs(model, form, budget_s, cpu=kind == "cpu")
     title = f"calibration of {kind} with {model}"
     campaign = {"schema": 1, "title": title, "device": device, "threads": threads, "jobs": jobs}
     with whole_file(plan) as part:
@@ -136,7 +136,7 @@ def fit_results(folder: Path, *, base: str | None = None, dtype: str = "fp32") -
     return _fitted(report, kind=kind, dtype=dtype, base=base, progress=lambda text: None)
 
 
-def _jobs(model: str, dtype: str, budget_s: float, *, cpu: bool) -> list[dict[str, Any]]:
+def calibration_jobs(model: str, dtype: str, budget_s: float, *, cpu: bool) -> list[dict[str, Any]]:
     """Jobs with shares of the budget as estimates; a campaign lets each one run half as long
     again.
     """

@@ -212,7 +212,7 @@ def _question(row: Mapping[str, Any], constants: Constants) -> _Question:
     engine = with_constants(load_engine(row["backend"]), constants).on(
         device, row["backend_version"] or _tag(row["image"])
     )
-    stated = _formats(row, architecture=architecture, device=device)
+    stated = formats_of_row(row, architecture=architecture, device=device)
     plan = plan_of_row(row, architecture, device, stated, engine=engine.name)
     worker = plan.decode.plan
     stated_row = replace(
@@ -279,7 +279,9 @@ def _device(system: str) -> Device:
     return load_device(name)
 
 
-def _formats(row: Mapping[str, Any], *, architecture: Architecture, device: Device) -> Precision:
+def formats_of_row(
+    row: Mapping[str, Any], *, architecture: Architecture, device: Device
+) -> Precision:
     """Formats of weights and arithmetic: the experts' of a mixture, else the matrix products', else
     the row's.
 

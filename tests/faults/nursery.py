@@ -15,6 +15,7 @@ import sys
 import time
 import traceback
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 PATIENCE_S = 300.0
@@ -131,9 +132,9 @@ def _measure_steadily():
     from real_runs.kernels import sweep, timing
 
     sweep.sets_needed, sweep.is_cold = lambda *_, **__: 1, lambda *_, **__: True
-    timing._cpu_time = lambda calls, start, count: (1e-3 * count, 1e-3 * count)
-    device.calibrate_device.__kwdefaults__["isolate"] = False
-    device._jobs = _few_jobs
+    timing.cpu_time = lambda calls, start, count: (1e-3 * count, 1e-3 * count)
+    device.calibrate_device = partial(device.calibrate_device, isolate=False)
+    device.calibration_jobs = _few_jobs
 
 
 def _few_jobs(model, dtype, budget_s, *, cpu):

@@ -12,6 +12,7 @@ from collections import namedtuple
 import numpy as np
 import pytest
 
+import rooftree
 from costmodel.answers.estimate import estimate, intervals, throughput_speedup
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
@@ -92,6 +93,29 @@ def test_all_sixteen_rows_are_answered_with_a_median_error_of_3_percent(rows):
     assert np.median(errors) <= 0.03
     assert max(errors) <= 0.17
     assert max(abs(r.predicted / r.measured - 1) for r in rows if r.method == "EAGLE-3") <= 0.05
+
+
+def test_heads_are_met_within_5_percent_when_only_the_accepted_length_is_told(published):
+    """What travels with the tests: no recording, but tokens per step and mean lengths of texts."""
+    with (published / "vllm_speedups.csv").open(newline="", encoding="utf-8") as lines:
+        measured = list(csv.DictReader(lines))
+    errors = []
+    for row in measured:
+        prompt, output = int(row["prompt_tokens"]), int(row["output_tokens"])
+        (answer,) = rooftree.predict(
+            model="llama-3.1-8b",
+            device="h100-sxm",
+            drafter=f"eagle-3:length={row['tokens_per_step']}@{row['draft_tokens']}",
+            draft_tokens=int(row["draft_tokens"]),
+            prompt=prompt,
+            output=output,
+            context=prompt + output // 2,
+            batch=int(row["batch"]),
+        )["predictions"]
+        errors.append(answer["throughput_speedup"] / float(row["speedup"]) - 1.0)
+        print(f"{row['dataset']:9} batch {row['batch']:>3}: error {errors[-1]:+.1%}")
+    assert len(errors) == 8
+    assert np.median(np.abs(errors)) <= 0.03 and max(np.abs(errors)) <= 0.05
 
 
 def test_the_order_of_the_methods_is_right_in_every_cell(rows):

@@ -10,9 +10,9 @@ from dataclasses import fields, is_dataclass
 
 from app.answers.numbers import plain
 from costmodel.laws.refining import blocks_in_flight
-from costmodel.method import Draft, Method, Refine, Routing, Samples, Shape, Spans
+from costmodel.method import Draft, Method, Shape
 from costmodel.method_library import priced_alike
-from costmodel.pace import EXACT_COMMITS
+from costmodel.pace import EXACT_COMMITS, Advance, Refine
 from costmodel.transforms.declared import (
     CacheTransform,
     ContextTransform,
@@ -89,11 +89,6 @@ _LOSSY_CHANGES = {
     FusedFeedForward: (
         "layers have lost their attention, and feed-forward layers no longer see each other's work"
     ),
-}
-_LOSSY_PACES = {
-    Spans: "most layers see a span of tokens as one",
-    Samples: "the answer is chosen among several",
-    Routing: "steps that another model wrote stay",
 }
 _PROBABILITIES = (
     "token_rejection",
@@ -193,7 +188,7 @@ def changes(method: Method) -> list[str]:
         if not (isinstance(transform, WeightTransform) and transform.is_exact):
             reasons.append(_LOSSY_CHANGES[type(transform)])
     if method.advance is not None:
-        reasons.append(_LOSSY_PACES[type(method.advance)])
+        reasons.append(method.advance.text_changes)
     return reasons
 
 
@@ -307,23 +302,10 @@ def _own_pace(method: Method) -> Iterator[str]:
                     " store it."
                 )
             yield from _beside(method, r)
-        case Spans() as spans:
-            yield (
-                f"Spans: most layers run once for {spans.tokens:g} tokens, the others for each"
-                f" ({_ADVANCE})."
-            )
-        case Samples() as samples:
-            rows = f"{samples.rows:g} rows of a request"
-            yield (
-                f"Samples: a pass computes {rows} and brings {samples.tokens:g} tokens of its"
-                f" answer ({_ADVANCE})."
-            )
-        case Routing() as routing:
-            yield (
-                f"Steps: {routing.tokens} tokens at a time are written by {_stage(routing.draft)}"
-                f" ({_ADVANCE})."
-            )
-            yield f"{routing.accepted_ratio:.0%} of them stay; the target writes the others again."
+        case Advance() as advance:
+            yield f"{advance.summary} ({_ADVANCE})."
+            for stage in advance.writes_first:
+                yield f"Written first: {_stage(stage)} (costmodel/drafters)."
         case None:
             return
 

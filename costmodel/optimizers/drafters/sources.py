@@ -452,10 +452,14 @@ def trace_source(
             )
         method = method or own
     slug = method or otherwise
-    if not slug or not load_method(slug).drafts:
-        raise InputError(
-            "the trace names no method; pass --method", file=path, key="method", value=slug or None
+    if not slug:
+        raise InputError("the trace names no method; pass --method", file=path, key="method")
+    if not load_method(slug).drafts:
+        rule = (
+            "drafts nothing, so that a recording does not tell its pace; `rooftree predict --method"
+            f" {slug}` answers"
         )
+        raise InputError(rule, key="method", value=slug)
     model = trace.provenance.model
     if trace.level >= 1:
         replayed = with_match_rate(trace, slug, match_rate)

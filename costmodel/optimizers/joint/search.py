@@ -161,7 +161,7 @@ def joint_search(
         NoDesignError: no placement runs, or no design meets the limits.
         InputError: an unknown name, or what no placement can run.
     """
-    nodes, unplaced = _nodes(question)
+    nodes, unplaced = nodes_of(question)
     bounds = [_bound(question, node) for node in nodes]
     order = sorted(range(len(nodes)), key=lambda at: (-bounds[at][0], at))
     best: list[tuple[float, int]] = []  # of the nodes looked at, value and place, best first
@@ -204,7 +204,7 @@ def joint_search(
     )
 
 
-def _nodes(question: JointQuestion) -> tuple[list[Node], list[Unplaced]]:
+def nodes_of(question: JointQuestion) -> tuple[list[Node], list[Unplaced]]:
     """Every drafter on every placement that holds at least one request, and why other placements do
     not.
     """

@@ -66,8 +66,8 @@ def names_read_by(module):
 
 @pytest.mark.parametrize("words", VERBS)
 def test_every_field_is_read(words):
-    """By the module that answers the verb, or one that it imports: an option that nothing reads is
-    none."""
+    """By the module that answers the verb, or one that it imports. A rule of form: an option that no
+    line of code names is none; what an option does is tested where its verb is."""
     verb = VERBS[words]
     unread = {f.name for f in fields_of(verb)} - names_read_by(verb.answered_by)
     assert unread <= {*READ_BY_THE_DOOR, *OF_SCREENS, "csv", "out", "seed"}, unread

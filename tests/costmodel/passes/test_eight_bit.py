@@ -69,19 +69,28 @@ def test_products_timed_alone():
     )
 
 
+@pytest.fixture(scope="module", params=["published_kernels", "measured_kernels"])
+def kernel_table(request):
+    """Products on H100: those that travel with the tests, then the whole table."""
+    return request.getfixturevalue(request.param) / "gemm_h100_sxm.csv"
+
+
 @pytest.mark.parametrize(
     ("products", "low", "high"), [("cutlass", -0.30, -0.15), ("trtllm", -0.04, 0.04)]
 )
-def test_products_timed_with_the_conversion_of_their_inputs(measured_kernels, products, low, high):
+def test_products_timed_with_the_conversion_of_their_inputs(kernel_table, products, low, high):
     """Few rows are bound by memory in anybody's kernels; many are not, and the tables are of
-    TensorRT-LLM's."""
-    (rows,) = read_measurements(measured_kernels / "gemm_h100_sxm.csv")
+    TensorRT-LLM's. Two standard errors of the median of a hundred rows are 0.05."""
+    (rows,) = read_measurements(kernel_table)
+    whole = len(rows) > 10_000
     cold = rows.select(usable(H100, rows, dtype="fp8"))
     sizes, error = cold.columns, errors(cold, products)
     assert (sizes["converts"] == 1.0).all()
     assert abs(np.median(error[sizes["rows"] <= 128])) < 0.05
     large = (sizes["rows"] >= 512) & (sizes["outputs"] >= 2048) & (sizes["inputs"] >= 2048)
-    assert large.sum() >= 441 and low < np.median(error[large]) < high
+    slack = 0.0 if whole else 0.05
+    assert large.sum() >= (441 if whole else 100)
+    assert low - slack < np.median(error[large]) < high + slack
 
 
 def quantising(engine, model="llama-3.1-70b", devices=1):

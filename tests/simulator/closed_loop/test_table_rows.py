@@ -1,6 +1,7 @@
 """Rows of tables of serving runs: what they mean, what is refused, and how close the answers come
 to measured runs."""
 
+import csv
 import math
 
 import numpy as np
@@ -12,7 +13,7 @@ from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 from real_runs.published_runs.stated_launches import with_stated_launches
 from simulator.closed_loop import table_rows
-from simulator.closed_loop.table_rows import RowAnswer, _formats, answer_rows
+from simulator.closed_loop.table_rows import RowAnswer, answer_rows, formats_of_row
 
 pytestmark = pytest.mark.heavy
 
@@ -266,13 +267,13 @@ def test_a_checkpoint_in_mxfp4_holds_experts_alone_whatever_the_table_calls_it(
 ):
     row = {**dict.fromkeys(("gemm_quant_mode", "precision")), "moe_quant_mode": label}
     device = load_device(system.replace("_", "-"))
-    formats = _formats(row, architecture=load_model("gpt-oss-120b"), device=device)
+    formats = formats_of_row(row, architecture=load_model("gpt-oss-120b"), device=device)
     assert (formats.weights, formats.experts, formats.experts_alone) == (
         "bf16",
         ("fp4-g32", arithmetic),
         True,
     )
-    other = _formats(row, architecture=load_model("deepseek-v3"), device=device)
+    other = formats_of_row(row, architecture=load_model("deepseek-v3"), device=device)
     assert not other.experts_alone
 
 
@@ -307,3 +308,30 @@ def test_records_of_inferencex_are_read_as_they_are():
     read, same, refused = answer_rows([raw, ours, drafted], file="rows")
     assert read.ttft_ms is not None and read == same
     assert refused.reason.startswith("speculation")  # nothing was published of it for gpt-oss
+
+
+@pytest.mark.parametrize("unset", [False, "False", "false", "0", None, NAN, ""])
+def test_flags_of_inferencex_mean_the_same_in_a_table_of_text(unset):
+    raw = {"id": "a", "engine": "vllm", "hardware": "h100", "model": "openai/gpt-oss-120b"}
+    raw |= {"precision": "fp4", "isl": 1024, "osl": 64, "concurrency": 4, "tp": 4, "ep": 1}
+    plain, written = answer_rows([raw, raw | {"disagg": unset, "dp_attention": unset}], file="rows")
+    assert plain.reason is None and written == plain
+    (copied, worded) = answer_rows([raw | {"dp_attention": yes} for yes in (True, "True")], file="")
+    assert copied == worded != plain
+
+
+def test_measured_serving_runs_that_travel_with_the_tests(published):
+    """44 runs of InferenceX on five devices in three engines: median errors, and what share lies in
+    the 80 % intervals; two standard errors of such a share are 0.12."""
+    file = published / "serving_runs.csv"
+    with file.open(newline="", encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    answers = answer_rows(with_stated_launches(rows, file=str(file)), file=str(file))
+    assert len(rows) == 44 and all(answer.reason is None for answer in answers)
+    for kind, most in (("tpot", 0.15), ("ttft", 0.2)):
+        measured = np.array([float(row[f"{kind}_mean_ms"]) for row in rows])
+        predicted = np.array([getattr(answer, f"{kind}_ms") for answer in answers])
+        low, high = np.array([getattr(answer, f"{kind}_ms_interval") for answer in answers]).T
+        assert np.median(abs(predicted / measured - 1.0)) <= most
+        assert 0.68 <= np.mean((low <= measured) & (measured <= high)) <= 0.92
+        assert np.corrcoef(np.log(predicted), np.log(measured))[0, 1] >= 0.95
