@@ -7,6 +7,7 @@ requests see under a load (`loads`), how many replicas one needs (`capacity`), p
 and routing (see the simulator).
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +15,10 @@ import numpy as np
 from costmodel.answers.estimate import Setting, chunked_prefill_s, estimate, mixed_prefill_s
 from costmodel.answers.first_token import Prompts, composed_iterations, first_token_s
 from costmodel.answers.loads import Curve
+from costmodel.answers.steps.refine_step import pass_rows
 from costmodel.answers.workload import Load
 from costmodel.laws.acceptance import Acceptance
+from costmodel.laws.refining import reads_prompts
 from costmodel.passes.ops import Array, Number
 
 
@@ -47,7 +50,8 @@ def replica_curve(
         token_budget: most query tokens of an iteration; None: prompts are never split.
     """
     copies = 1 if setting.plan is None else setting.plan.data
-    budget, rows = np.inf if token_budget is None else float(token_budget), step_rows(a)
+    budget = np.inf if token_budget is None else float(token_budget)
+    rows = step_rows(setting, a, load.decode_context)
     most = float(
         most_sharing(load, rows, budget, load.output_tokens / a.tokens_per_step)
         * setting.parallel_prompts
@@ -92,8 +96,17 @@ def curve_of(
     )
 
 
-def step_rows(a: Acceptance) -> float:
-    """Query tokens of one decoding request's step, on average."""
+def step_rows(setting: Setting, a: Acceptance, context: float) -> float:
+    """Query tokens of one decoding request's step, or of a pass over masked blocks, on average.
+
+    Args:
+        setting: whose method decodes.
+        a: the configuration.
+        context: cached tokens, or those before the canvas.
+    """
+    method = setting.drafter.method
+    if method.refine is not None and a.draft_tokens:
+        return pass_rows(method, tokens_per_step=a.tokens_per_step, context=context)
     return 1.0 + a.proposal_ratio * a.proposed_tokens
 
 
@@ -127,7 +140,8 @@ def replica_prompts(
 
     Alone, a prompt takes passes of its own; beside others its chunks join their decode steps. A
     chunk is what the budget leaves beside the decode rows, or the whole prompt where that is less.
-    A chunk reads the cache of those before it, half of the prompt on average.
+    A chunk reads the cache of those before it, half of the prompt on average. A prompt that every
+    masked block's first pass computes anew takes nothing beside these passes.
 
     Args:
         setting: target, device, drafter and engine.
@@ -138,6 +152,9 @@ def replica_prompts(
         drafts: the drafter processes prompts too.
         token_budget: most query tokens of an iteration; infinite: prompts are never split.
     """
+    if drafts and not reads_prompts(setting.drafter.method):
+        none = np.zeros(np.broadcast_shapes(np.shape(batch), np.shape(rows)))
+        return Prompts(mean_s=none, square=none, iterations=none, filled=none, alone_s=none)
     sharing = batch / setting.parallel_prompts  # requests whose prompts wait for each other
     left = np.asarray(token_budget - np.maximum(sharing - 1.0, 0.0) * rows, dtype=np.float64)
     room = np.maximum(left, 1.0)
@@ -154,6 +171,21 @@ def replica_prompts(
         iterations=np.maximum(np.ceil(lengths / room - 1e-9), 1.0).mean(axis=0),
         filled=(lengths / room).mean(axis=0),
         alone_s=np.stack(alone).mean(axis=0),
+    )
+
+
+def until_first_block(prompts: Prompts, step_s: Array, passes: Number) -> Prompts:
+    """Prompts whose first token comes with the last pass over their first masked block.
+
+    Args:
+        prompts: what they take.
+        step_s: of a pass that commits, by batch along the last axis.
+        passes: that commit a block.
+    """
+    return replace(
+        prompts,
+        iterations=prompts.iterations + passes,
+        alone_s=prompts.alone_s + passes * step_s[..., :1],
     )
 
 

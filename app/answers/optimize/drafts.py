@@ -45,7 +45,7 @@ from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.neighbours import Neighbourhood, neighbourhoods
 from costmodel.optimizers.recommend import DraftAxes, Recommendation, recommend
-from costmodel.optimizers.unmet import NothingAllowedError
+from costmodel.optimizers.unmet import NothingAllowedError, UnmetPoint
 from traces.importers.engines.running import Running
 
 ModelCell = Mapping[str, str]  # names of its model, device and engine, where they are stated
@@ -127,7 +127,7 @@ def _searched(
     """
     configured = _configured(question, common)
 
-    def search(cell: ModelCell) -> Recommendation | NothingAllowedError:
+    def search(cell: ModelCell) -> Recommendation | NothingAllowedError[UnmetPoint]:
         configuration, sources = configured(cell)
         try:
             return recommend(

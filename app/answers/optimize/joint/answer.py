@@ -35,7 +35,7 @@ def answer(question: OptimizeQuestion) -> Answer:
     """Search, simulate and compare designs; engines get files where the best does what is asked.
 
     Raises:
-        NoDesignError: nothing fits, or nothing carries the load.
+        NothingAllowedError: nothing fits, or nothing carries the load.
         InputError: options that contradict each other, or a value out of range.
     """
     joint, traffic = joint_question(question)
@@ -67,7 +67,7 @@ def answer(question: OptimizeQuestion) -> Answer:
         expected_regret=comparison.expected_regret,
         expected_regret_ratio=comparison.regret_ratio,
         front=[_row(DesignRow, joint, finalist) for finalist in search.front],
-        unmet=marked_placements(joint, optimum.unplaced),
+        unmet=marked_placements(optimum.unmet),
         search=SearchCounts(
             designs=optimum.considered,
             evaluated=optimum.evaluated,

@@ -20,11 +20,11 @@ from costmodel.optimizers.joint.evaluation import LoadEvaluation, under_load
 from costmodel.optimizers.joint.search import (
     Design,
     JointOptimum,
-    NoDesignError,
     design_at,
     joint_search,
 )
 from costmodel.optimizers.joint.space import JointQuestion
+from costmodel.optimizers.unmet import NothingAllowedError
 from costmodel.passes.ops import Array
 
 SEEDS = 3
@@ -113,7 +113,7 @@ def confirmed_search(
         report: called with what is done, and how much of how much.
 
     Raises:
-        NoDesignError: nothing fits, or nothing carries the load.
+        NothingAllowedError: nothing fits, or nothing carries the load.
         InputError: an unknown name.
     """
     searched, optimum = _nearest_search(question, report)
@@ -156,7 +156,7 @@ def _nearest_search(question: JointQuestion, report: Report) -> tuple[JointQuest
     """
     try:
         return question, joint_search(question, progress=report)
-    except NoDesignError as error:
+    except NothingAllowedError as error:
         if not np.isfinite(error.excess_ratio):
             raise
         ratio = error.excess_ratio * (1.0 + 1e-9)
