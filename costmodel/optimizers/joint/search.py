@@ -2,7 +2,7 @@
 
 Nodes are looked at in the order of what their floors allow at most. One is left out where that is
 less than what the best others reach, and where none of its batches could lie on the front: what is
-found is what looking at every node would find. Leaves out simulation (`app.answers.optimize.joint`).
+found is what looking at every node would find. Leaves out simulation (`app.answers.optimize.confirmed`).
 """
 
 from collections.abc import Callable

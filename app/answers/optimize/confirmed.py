@@ -3,7 +3,7 @@
 A joint search, its best designs and a part of its front simulated, and their objectives drawn
 together. Where a design misses a limit in simulation, what it took there corrects the law, and the
 next design that should meet the limits is simulated. Where none does, the nearest is first. Leaves
-out what is said of them (`app.answers.optimize.joint.rows`).
+out what is said of them (`app.answers.optimize.load`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.answers.optimize.joint.simulated import DesignRun, Simulations, Traffic
+from app.answers.optimize.simulated import DesignRun, Simulations, Traffic
 from costmodel.answers.workload import Limits
 from costmodel.optimizers.joint.comparison import DesignComparison, compare_designs
 from costmodel.optimizers.joint.evaluation import LoadEvaluation, under_load
