@@ -153,7 +153,7 @@ def replica_prompts(
         token_budget: most query tokens of an iteration; infinite: prompts are never split.
     """
     if drafts and not reads_prompts(setting.drafter.method):
-        none = np.zeros(np.broadcast_shapes(np.shape(batch), np.shape(rows)))
+        none = np.zeros(np.broadcast_shapes(*map(np.shape, (batch, rows, token_budget))))
         return Prompts(mean_s=none, square=none, iterations=none, filled=none, alone_s=none)
     sharing = batch / setting.parallel_prompts  # requests whose prompts wait for each other
     left = np.asarray(token_budget - np.maximum(sharing - 1.0, 0.0) * rows, dtype=np.float64)

@@ -60,6 +60,12 @@ def test_a_frame_has_the_designs_with_their_objective_and_its_interval(searched)
     assert first["draft"] == searched.designs.winner.draft
 
 
+def test_its_figure_is_the_front(searched):
+    figure = rooftree.optimize(**SMALL, out=None).plot()
+    drawn = {round(x, 6) for trace in figure.data for x in trace.x or ()}
+    assert {round(row.tokens_per_s_per_user, 6) for row in searched.designs.front} <= drawn
+
+
 def test_a_design_says_what_drafting_brings_at_its_batch(searched):
     (plain,) = (
         row

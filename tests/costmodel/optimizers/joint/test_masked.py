@@ -30,7 +30,13 @@ def test_the_best_policy_above_the_floor_is_chosen_on_every_placement():
 
 
 def test_pruning_leaves_the_answer_alone():
-    asked = masked_question(floor=0.5, slo=slo(tpot_ms=20.0), rate_stated=True, rate=2.0)
+    asked = masked_question(
+        floor=0.5,
+        slo=slo(tpot_ms=20.0),
+        rate_stated=True,
+        rate=2.0,
+        token_budgets=(4096, 16384),
+    )
     pruned, every = (joint_search(asked, ranked=2, prune=prune) for prune in (True, False))
     assert [d.configuration for d in pruned.ranked] == [d.configuration for d in every.ranked]
     assert [d.value for d in pruned.front] == [d.value for d in every.front]
