@@ -29,7 +29,7 @@ from app.questions.places import is_object
 from costmodel.answers.estimate import estimate
 from costmodel.answers.workload import Limits, Load, load_of_requests
 from costmodel.configuration import DecodingConfiguration
-from costmodel.optimizers.joint.evaluation import own_load
+from costmodel.optimizers.joint.evaluation import node_load
 from costmodel.optimizers.joint.objective import UNITS, objective_named
 from costmodel.optimizers.joint.space import PROMPTS, TOKEN_BUDGETS, JointQuestion
 from costmodel.optimizers.layouts import BATCHES, Layout, layout_named, usual_layouts
@@ -235,7 +235,7 @@ def _row(kind: type[_Design], joint: JointQuestion, finalist: Finalist, **more: 
         design.contender.setting,
         design.acceptance,
         batch=float(design.batch),
-        context=own_load(design.contender, joint.load).decode_context,
+        context=node_load(design.contender, joint.load).decode_context,
     )
     played = design.acceptance.played
     drafter = joint.compared.names[design.contender.source] if design.contender.drafts else ""

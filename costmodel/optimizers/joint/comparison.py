@@ -18,8 +18,8 @@ from costmodel.answers.estimate import estimate
 from costmodel.answers.uncertainty import DRAWS, HALF_WIDTH_SIGMA, draw_steps, interval
 from costmodel.optimizers.joint.evaluation import (
     law,
+    node_load,
     node_watts,
-    own_load,
     seen_by_requests,
     served_value,
 )
@@ -123,7 +123,7 @@ class _SharedErrors:
 def _drawn(question: JointQuestion, design: Design, place: int, errors: _SharedErrors) -> Array:
     """The objective of a design in every draw."""
     node, a = design.contender, design.acceptance
-    load = own_load(node, question.load)
+    load = node_load(node, question.load)
     device, setting = node.setting.device, node.setting
     at = estimate(setting, a, batch=float(design.batch), context=load.decode_context)
     steps = draw_steps(

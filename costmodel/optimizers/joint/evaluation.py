@@ -16,16 +16,15 @@ from costmodel.answers.fit import Room, rooms
 from costmodel.answers.loads import Curve, Loaded, least_replicas
 from costmodel.answers.replicas import (
     ReplicaSpeeds,
+    busy_replica,
+    computed_tokens,
     curve_of,
     most_sharing,
-    replica_prompts,
-    replica_speeds,
+    own_load,
     step_rows,
-    until_first_block,
 )
 from costmodel.answers.workload import Limits, Load
 from costmodel.laws.acceptance import Acceptance
-from costmodel.laws.refining import refine_of
 from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.joint.floors import Floor
 from costmodel.optimizers.joint.objective import PER_COST, objective_value
@@ -65,7 +64,7 @@ class Node(Contender):
 
     def steady(self, load: Load) -> Evaluation:
         """Its shapes with every batch, arrays of shape [shapes, caps]."""
-        return evaluate(self, batch=self.batch, context=own_load(self, load).decode_context)
+        return evaluate(self, batch=self.batch, context=node_load(self, load).decode_context)
 
     def with_budget(self, token_budget: int) -> Setting:
         """The setting whose engine sets buffers up for iterations of so many tokens."""
@@ -117,42 +116,14 @@ class LoadEvaluation:
         return np.where(self.fits, ratio, np.inf)
 
 
-def own_load(contender: Contender, load: Load) -> Load:
-    """The load as the steps of a contender meet it: what is cached of a request ends where its
-    canvas begins, and on average half of that is decoded.
+def node_load(contender: Contender, load: Load) -> Load:
+    """The load as the steps of a contender meet it.
 
     Args:
-        contender: on the placement.
+        contender: with what it drafts, or commits of masked blocks, first.
         load: requests to serve.
     """
-    if not contender.refines:
-        return load
-    refine = refine_of(contender.setting.drafter.method)
-    behind = min(float(refine.canvas_tokens), load.output_tokens) / 2.0
-    return replace(
-        load,
-        decode_context=load.decode_context - behind,
-        longest_context=load.longest_context - behind,
-    )
-
-
-def computed_tokens(contender: Contender, load: Load) -> tuple[float, float]:
-    """Tokens that are computed for an output, and the share of them that comes after its first
-    token.
-
-    Masked blocks are finished, so that half a block is beyond the end on average, and the first
-    token comes with the first block.
-
-    Args:
-        contender: on the placement.
-        load: requests to serve.
-    """
-    output = load.output_tokens
-    if not contender.refines:
-        return output, 1.0
-    block = contender.setting.drafter.method.shape.nodes
-    computed = output + (block - 1) / 2.0
-    return computed, max(1.0 - block / computed, 1.0 / computed)
+    return own_load(contender.setting, contender.candidates[0], load)
 
 
 def budgeted(setting: Setting, token_budget: int) -> Setting:
@@ -185,7 +156,7 @@ def under_load(
     budgets = np.array(question.token_budgets, dtype=np.float64)[None, :, None]
     curve, busy = law(question, node, steps[:, None, :], budgets)
     copies = node.placement.layout.data
-    load = own_load(node, question.load)
+    load = node_load(node, question.load)
     rows = np.array([step_rows(node.setting, a, load.decode_context) for a in node.candidates])
     most = np.array([[space.largest_batch for space in row] for row in _rooms(question, node)])[
         :, :, None
@@ -277,43 +248,31 @@ def law(
         shapes: in place of those of the node.
     """
     drafted = node.candidates if shapes is None else shapes
-    load, ratio = own_load(node, question.load), np.asarray(slower)
-    along = (-1, *(1,) * (budgets.ndim - 1))
-    rows = np.array([step_rows(node.setting, a, load.decode_context) for a in drafted])
-    rows = rows.reshape(along)
-    committed = tokens_per_step
-    if committed is None:
-        committed = np.array([a.tokens_per_step for a in drafted]).reshape(along)
-    computed, behind = computed_tokens(node, load)
-    tokens = committed * load.output_tokens / computed
-    prompts = replica_prompts(
+    load, along = question.load, (-1, *(1,) * (budgets.ndim - 1))
+    context = node_load(node, load).decode_context
+    rows = np.array([step_rows(node.setting, a, context) for a in drafted])
+    tokens = tokens_per_step
+    if tokens is None:
+        tokens = np.array([a.tokens_per_step for a in drafted]).reshape(along)
+    prompts, speeds = busy_replica(
         node.setting,
+        node.candidates[0],
         load,
         batch=node.batch,
-        rows=rows,
-        drafts=node.drafts,
-        token_budget=budgets,
-    ).slower(ratio)
-    if node.refines:
-        passes = node.setting.drafter.method.shape.nodes / committed
-        prompts = until_first_block(prompts, step_s * ratio, passes)
-    speeds = replica_speeds(
-        node.setting,
-        node.batch,
-        step_s * ratio,
-        prompts,
-        output_tokens=load.output_tokens,
+        step_s=step_s,
+        rows=rows.reshape(along),
         tokens_per_step=tokens,
+        token_budget=budgets,
+        slower=slower,
     )
     if node.floor is not None:
-        steps = load.output_tokens / tokens
+        steps, ratio = load.output_tokens / tokens, np.asarray(slower)
         most = node.batch / (node.floor.stay_s(steps) * np.minimum(ratio, 1.0))
         least = node.floor.decode_s(steps) * np.minimum(ratio, 1.0) / load.output_tokens
         speeds = ReplicaSpeeds(
             np.minimum(speeds.requests_per_s, most), np.maximum(speeds.tpot_s, least), speeds.ttft_s
         )
-    speeds = speeds._replace(tpot_s=speeds.tpot_s * behind)
-    curve = curve_of(node.setting, node.batch, step_s * ratio, prompts, speeds)
+    curve = curve_of(node.setting, node.batch, step_s * np.asarray(slower), prompts, speeds)
     if question.rate_stated:  # a batch that is not filled is as fast as a smaller one
         speeds = speeds._replace(requests_per_s=curve.highest_per_s(node.batch))
     return curve, speeds
@@ -374,7 +333,7 @@ def _rooms(question: JointQuestion, node: Node) -> list[list[Room]]:
     for a in node.candidates:
         if a.draft_tokens not in rooms_by_length:
             rooms_by_length[a.draft_tokens] = rooms(
-                settings, a, context=own_load(node, question.load).longest_context
+                settings, a, context=node_load(node, question.load).longest_context
             )
     return [rooms_by_length[a.draft_tokens] for a in node.candidates]
 
@@ -396,13 +355,13 @@ def node_watts(
         step_s: of decode steps; broadcasts with the rates.
         requests_per_s: that a replica finishes.
     """
-    load, setting, axes = own_load(node, question.load), node.setting, (1,) * (step_s.ndim - 2)
+    load, setting, axes = node_load(node, question.load), node.setting, (1,) * (step_s.ndim - 2)
     costs = [step_cost(setting, a, batch=node.batch, context=load.decode_context) for a in shapes]
     decode_w = np.stack(
         [np.broadcast_to(step_watts(setting, cost), node.batch.shape) for cost in costs]
     )
     prompt_w = prefill_draw(setting, prompt_tokens=load.mean_prompt_tokens).watts
-    computed, _ = computed_tokens(node, load)
+    computed = computed_tokens(setting, node.candidates[0], load.output_tokens)
     steps = np.array([computed / a.tokens_per_step for a in shapes]).reshape(-1, *axes, 1)
     share = np.clip(steps * step_s * requests_per_s / node.batch, 0.0, 1.0)
     return np.asarray(

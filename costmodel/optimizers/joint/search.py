@@ -21,7 +21,7 @@ from costmodel.optimizers.joint.evaluation import (
     LoadEvaluation,
     Node,
     budgeted,
-    own_load,
+    node_load,
     replicas_of,
     served_value,
     under_load,
@@ -268,7 +268,7 @@ def _node(question: JointQuestion, placement: Placement, contender: Contender) -
         InputError: the objective is not known on such a device.
         InfeasibleError: not even one request fits, or none of the caps does.
     """
-    setting, load = contender.setting, own_load(contender, question.load)
+    setting, load = contender.setting, node_load(contender, question.load)
     if reason := refusal(question.maximise, setting.device):
         raise InputError(reason)
     require_positions(setting.target, question.load.longest_context, "prompt and output")
@@ -403,7 +403,7 @@ def design_at(
         max_batch=batch,
         token_budget=scheduler.token_budget,
         batch=batch,
-        context=round(own_load(node, question.load).decode_context),
+        context=round(node_load(node, question.load).decode_context),
     )
     replicas = int(evaluation.replicas[name])
     return Design(

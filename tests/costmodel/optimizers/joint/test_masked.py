@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from costmodel.answers.estimate import estimate
+from costmodel.answers.replicas import computed_tokens
 from costmodel.optimizers.joint.comparison import compare_designs
-from costmodel.optimizers.joint.evaluation import computed_tokens, own_load, under_load
+from costmodel.optimizers.joint.evaluation import node_load, under_load
 from costmodel.optimizers.joint.search import _nodes, joint_search
 from costmodel.optimizers.layouts import layout_named
 from costmodel.optimizers.unmet import NothingAllowedError
@@ -45,8 +46,8 @@ def test_pruning_leaves_the_answer_alone():
 def test_one_request_alone_takes_its_passes_and_nothing_for_a_prompt_that_they_compute():
     asked = masked_question(floor=0.5)
     node = next(node for node in _nodes(asked)[0] if node.placement.layout.devices == 1)
-    policy, load = node.candidates[0], own_load(node, asked.load)
-    computed, _ = computed_tokens(node, asked.load)
+    policy, load = node.candidates[0], node_load(node, asked.load)
+    computed = computed_tokens(node.setting, policy, 256.0)
     assert load.decode_context == asked.load.decode_context - 32 and computed == 256 + 15 / 2
     pass_s = estimate(node.setting, policy, batch=1.0, context=load.decode_context).step_s
     rate = under_load(asked, node).busy.requests_per_s[0, 0, 0]
