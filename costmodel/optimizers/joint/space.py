@@ -112,6 +112,8 @@ class JointQuestion:
                 key="utilisation",
                 value=self.utilisation,
             )
+        if self.floor is not None and not 0.0 <= self.floor <= 1.0:
+            raise InputError("must lie in [0, 1]", key="quality_floor", value=self.floor)
         for key, values in (
             ("batch_caps", self.batch_caps),
             ("token_budgets", self.token_budgets),

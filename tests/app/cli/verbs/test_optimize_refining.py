@@ -218,6 +218,7 @@ def test_a_floor_out_of_reach_is_said_under_a_load_too(optimize):
         (("--devices", "2"), "--devices: goes with --search full"),
         (("--search", "full", "--slo-ttft", "9"), "answers for first tokens"),
         (("--search", "full", "--stop", "product:0.3"), "masked blocks have none"),
+        (("--search", "full", "--quality-floor", "2"), "--quality-floor: must lie in [0, 1]"),
         (("--search", "full", "--explain"), "--explain: is no part of a search over masked"),
         (("--search", "full", "--layouts", "tp1dp2", "--devices", "2"), "one tensor-parallel"),
     ],

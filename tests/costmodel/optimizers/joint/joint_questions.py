@@ -40,14 +40,23 @@ def question(
 
 
 def masked_question(
-    method="fast-dllm", *, prompt=1024, output=256, rate=1.0, layouts=None, **changes
+    method="fast-dllm",
+    *,
+    prompt=1024,
+    output=256,
+    rate=1.0,
+    layouts=None,
+    sure=(0.5, 0.9),
+    block=16,
+    caches=("none", "dual"),
+    **changes,
 ):
     """Policies of a method of masked blocks on one kind of device, at most two of it."""
     where = DecodingConfiguration(method=method, deployment=DeploymentNames(model="llama-3.1-8b"))
     policies = [
-        RefinePolicy(commit="threshold", at={"confidence": sure}, block_tokens=16, cache=cache)
-        for sure in (0.5, 0.9)
-        for cache in ("none", "dual")
+        RefinePolicy(commit="threshold", at={"confidence": at}, block_tokens=block, cache=cache)
+        for at in sure
+        for cache in caches
     ]
     sources = prompts_sources(toy_prompts("none", "dual"), method)
     usual = JointQuestion(

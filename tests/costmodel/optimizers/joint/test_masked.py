@@ -71,8 +71,10 @@ def test_what_shares_requests_or_layers_in_another_way_is_refused_in_a_sentence(
 
 
 def test_a_floor_that_no_policy_reaches_is_said_with_what_is_reached():
-    with pytest.raises(NothingAllowedError, match=r"agrees on 101\.0%.* at most"):
-        joint_search(masked_question(floor=1.01))
+    with pytest.raises(NothingAllowedError, match=r"agrees on 100\.0%.* at most"):
+        joint_search(masked_question(floor=1.0, sure=(0.0,), block=64, caches=("none",)))
+    with pytest.raises(InputError, match="quality_floor"):
+        masked_question(floor=1.01)
 
 
 def test_designs_of_policies_are_compared_by_the_errors_that_they_share():
