@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from costmodel.answers.estimate import estimate
-from costmodel.optimizers.allowed import Pick, drafting
+from costmodel.optimizers.allowed import Pick, agrees, drafting
 from costmodel.optimizers.front import Front
 from costmodel.optimizers.search import Optimum
 from traces.kinds.refine_policy import RefinePolicy
@@ -75,9 +75,7 @@ def policy_points(optimum: Optimum, *, batch: int, context: int, floor: float) -
             place=place,
             tokens_per_s=float(speed),
             plain_tokens_per_s=float(plain.tokens_per_s),
-            meets=bool(np.isfinite(speed))
-            and candidate.agreement is not None
-            and candidate.agreement >= floor,
+            meets=bool(np.isfinite(speed)) and agrees(candidate, floor),
         )
         for evaluation in optimum.evaluations
         for place, (candidate, speed) in enumerate(

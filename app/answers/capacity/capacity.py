@@ -29,7 +29,7 @@ def answer(question: CapacityQuestion) -> Answer:
 
     Raises:
         InputError: options that contradict each other, or no cell that can run.
-        NoDesignError: a search has found nothing that fits, or that meets the limits.
+        NothingAllowedError: a search has found nothing that fits, or that meets the limits.
     """
     load = _load(question)
     limits = Limits(ttft_s=question.slo_ttft_s, tpot_s=question.slo_tpot_s)

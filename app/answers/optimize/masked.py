@@ -19,6 +19,7 @@ from app.answers.optimize.rows import MaskedQuality, PayingPolicy, PolicyRow
 from app.questions.field import fields_of, refuse
 from app.questions.groups import (
     AcceptanceOptions,
+    JointOptions,
     OutputOptions,
     RefiningOptions,
     StoredOptions,
@@ -38,7 +39,7 @@ from costmodel.method_library import load_method
 from costmodel.optimizers.candidates.policy_grid import policy_grid
 from costmodel.optimizers.drafters.sources import Source, prompts_sources
 from costmodel.optimizers.policy_front import PolicyPoint, policy_points
-from costmodel.optimizers.recommend import Recommendation
+from costmodel.optimizers.recommend import ComparedDrafters, Recommendation
 from costmodel.optimizers.search import choice_of
 from hardware_profiles.errors import InputError
 from traces.kinds.refine_policy import RefinePolicy
@@ -61,8 +62,9 @@ _TAKEN = {
     *names_in(StoredOptions),
     *names_in(RefiningOptions),
     *names_in(OutputOptions),
+    *names_in(JointOptions),
     *("model", "method", "trace", "batch", "context", "quality_floor"),
-    *("pp", "ep", "dp", "fidelity", "seed"),
+    *("slo_tpot_s", "pp", "ep", "dp", "fidelity", "seed"),
 }
 _REFUSED: Mapping[str, str] = {
     **dict.fromkeys(
@@ -72,10 +74,10 @@ _REFUSED: Mapping[str, str] = {
     "draft_tokens": "masked blocks have no draft tokens; --block states their size",
     "stop": "ends drafts, and masked blocks have none",
     "slo_ttft_s": "is not a limit of this search; `rooftree simulate` answers for first tokens",
-    "slo_tpot_s": "is not a limit of this search; --quality-floor is",
     "draft": "masked blocks are drafted by no other model",
     "exit_layer": "masked blocks are drafted by no part of the model",
 }
+_WITHOUT_LOAD = {"slo_tpot_s": "is not a limit of this search; --quality-floor is"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,7 +124,9 @@ def masked_policies(question: OptimizeQuestion) -> MaskedPolicies | None:
         "is not searched over: a confidence trace (--trace) says what policies of"
         f" {question.method} commit"
     )
-    refuse(question, {**_REFUSED, **dict.fromkeys(names_in(AcceptanceOptions), accepted)})
+    full = question.search == "full"
+    stated = dict.fromkeys(names_in(AcceptanceOptions), accepted)
+    refuse(question, {**_REFUSED, **stated, **({} if full else _WITHOUT_LOAD)})
     if not question.trace:
         raise InputError(
             "needed for masked blocks: a confidence trace (`rooftree record --masked`)",
@@ -195,22 +199,19 @@ def rows_at(
     ]
 
 
-def unplayed_rows(answer: Recommendation) -> list[MarkedCell]:
-    """Policies that cannot be answered for, and those that do not fit at a batch and context."""
-    where = answer.question.deployment
-    named: dict[str, Any] = {
-        "model": where.model,
-        "device": where.device,
-        "engine": where.engine,
-        "method": answer.sources[0].method,
-    }
-    rows = [
-        MarkedCell(**named, draft=policy_words(unplayed.policy), reason=unplayed.reason)
-        for unplayed in answer.unplayed
+def unplayed_rows(compared: ComparedDrafters) -> list[MarkedCell]:
+    """Policies that cannot be answered for."""
+    return [
+        MarkedCell(**_named(compared), draft=policy_words(unplayed.policy), reason=unplayed.reason)
+        for unplayed in compared.unplayed
     ]
-    return rows + [
+
+
+def unfit_rows(answer: Recommendation) -> list[MarkedCell]:
+    """Policies that do not fit the memory at a batch and context where others do."""
+    return [
         MarkedCell(
-            **named,
+            **_named(answer),
             batch=at.batch,
             context=at.context,
             draft=draft_words(at.acceptance),
@@ -221,6 +222,16 @@ def unplayed_rows(answer: Recommendation) -> list[MarkedCell]:
         for at in policy_points(answer.optimum, batch=best.batch, context=best.context, floor=0.0)
         if not at.fits
     ]
+
+
+def _named(compared: ComparedDrafters) -> dict[str, Any]:
+    where = compared.question.deployment
+    return {
+        "model": where.model,
+        "device": where.device,
+        "engine": where.engine,
+        "method": compared.sources[0].method,
+    }
 
 
 def paying_policies(answer: Recommendation, seed: int) -> list[PayingPolicy]:

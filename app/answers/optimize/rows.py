@@ -193,6 +193,10 @@ class DesignRow(Candidate):
     simulated: Annotated[SimulatedDesign | None, Column("What was simulated of it.")]
     not_simulated: Annotated[str | None, Column("Why nothing was.")]
     calibrated: Annotated[bool, Column("Whether the device's kernels were measured.")]
+    agreement: Annotated[
+        float | None, Column("Share of tokens that one token a pass puts there.", decimals=3)
+    ] = None
+    agreement_interval: Annotated[Interval | None, Column("Its 80 % interval.")] = None
 
     @property
     def design(

@@ -79,7 +79,7 @@ def _cells(row: PolicyRow) -> list[str]:
 def _charts(answer: Recommended, figures: dict[str, Figure]) -> list[str]:
     cards = []
     assert answer.quality is not None
-    ranked = [row for row in answer.ranked if isinstance(row, PolicyRow)]
+    ranked = [row for row in answer.rankings.ranked if isinstance(row, PolicyRow)]
     for context, batch in dict.fromkeys((row.context, row.batch) for row in ranked):
         figure = refining_figure(ranked, answer.quality.floor, context, batch)
         if figure is not None:

@@ -9,7 +9,7 @@ import pytest
 
 from app.answers.optimize import choices
 from app.answers.optimize.choices import path_acceptance
-from app.answers.optimize.drafts import recommended
+from app.answers.optimize.points import recommended
 from app.render.json import jsonable
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
