@@ -68,9 +68,7 @@ class Disaggregated:
         """Stages in turn, each until something ends or the other comes first."""
         turns, goes_on = 0, True
         while goes_on:
-            status, index = serve_in_turn(
-                self.prompts.state, self.decoders.state, self.link, TURNS
-            )
+            status, index = serve_in_turn(self.prompts.state, self.decoders.state, self.link, TURNS)
             stage = self.prompts if self.link.turn == PROMPTS else self.decoders
             goes_on = stage.answer(status, index)
             turns += 1

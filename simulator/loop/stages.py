@@ -180,7 +180,7 @@ def serve_in_turn(
             if link.turn == PROMPTS
             else _serve(decoders, link.until_s, most)
         )
-        if status == ASKED or status == FULL or status == COUNTED:
+        if status in (ASKED, FULL, COUNTED):
             return status, i
         link.turn = NOBODY
         _hand_over(prompts, decoders, link)

@@ -137,9 +137,7 @@ class CostModelTimer:
         if (size, drafts) not in self._kept:
             if self.least is None:
                 self._kept.clear()
-            self._kept[size, drafts] = (
-                self._draft_tables(size) if drafts else self._tabulate(size)
-            )
+            self._kept[size, drafts] = self._draft_tables(size) if drafts else self._tabulate(size)
         return self._kept[size, drafts]
 
     def _rounded(self, size: TableSize) -> TableSize:
