@@ -101,7 +101,7 @@ class RowAnswer:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Question:
-    """A row made sense of; questions with equal `key` share a timer."""
+    """A row made sense of; questions with equal `key` share the timers of their workers."""
 
     key: tuple[Any, ...]
     deployment: Deployment
@@ -149,8 +149,8 @@ def answer_rows(
 
 
 def _answered(members: list[tuple[int, _Question]], seed: int) -> Iterator[tuple[int, RowAnswer]]:
-    """Answers of rows that differ in users, lengths and limits alone: one timer of each plan serves
-    them all.
+    """Answers of rows that differ in users, lengths, limits and plans alone: one timer of each
+    worker's plan serves them all.
 
     Tables hold one run several times; equal questions are simulated once.
     """
@@ -242,7 +242,6 @@ def _question(row: Mapping[str, Any], constants: Constants) -> _Question:
         key=(
             *name,
             deployment.precision,
-            plan,
             overlaps,
             kernels.cut_bytes,
             kernels.quantised_cache_ratio(device),

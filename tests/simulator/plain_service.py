@@ -165,7 +165,7 @@ class Service:
         yield self.environment.timeout(seconds)
         replica = self.decoders[self.decode_router(request)]
         requests, at_s = replica.stage.pool.requests, float(prompts["last_s"][request]) + seconds
-        arrive_with_cache(requests, prompts, request)
+        arrive_with_cache(requests[request], prompts[request])
         if transfer.delivers == "decode":
             requests["first_s"][request] = requests["delivered_s"][request] = at_s
         self._hand_over(replica, request, at_s)

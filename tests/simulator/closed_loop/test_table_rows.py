@@ -60,6 +60,25 @@ def test_a_row_gets_the_same_answer_alone_and_among_others():
         assert alone.ttft_ms == pytest.approx(answer.ttft_ms, rel=1e-9)
 
 
+def test_rows_whose_plans_have_a_worker_in_common_are_answered_as_they_are_alone():
+    """Of any order of the rows: the larger loads need larger tables."""
+    apart = {
+        "mode": "disagg",
+        "prefill_num_workers": 1,
+        "prefill_tp_size": 2,
+        "decode_num_workers": 1,
+        "decode_tp_size": 2,
+    }
+    rows = [
+        ROW | {"id": "b", "tp_size": 2},
+        ROW | apart | {"id": "c"},
+        ROW | apart | {"id": "d", "decode_tp_size": 1, "isl": 20_000, "concurrency": 2},
+    ]
+    answers = answer_rows(rows, file="t.csv")
+    assert answers == [answer_rows([row], file="t.csv")[0] for row in rows]
+    assert answers == answer_rows(rows[::-1], file="t.csv")[::-1]
+
+
 def test_equal_rows_are_simulated_once(monkeypatch):
     runs = []
     served = table_rows.serve
