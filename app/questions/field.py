@@ -152,7 +152,8 @@ class NamedField:
         try:
             return self._read(value)
         except InputError as error:
-            error.key = key
+            if error.file is None:  # a file's error names its own key
+                error.key = key
             raise
 
     def _read(self, value: Any) -> Any:
