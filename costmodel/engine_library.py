@@ -21,15 +21,21 @@ from hardware_profiles.errors import InputError, UnknownNameError
 
 
 @cache
-def _records() -> Mapping[str, tuple[str, Engine]]:
-    """Module and record of every engine, by name; those of packages have no module here."""
+def _shipped() -> Mapping[str, tuple[str, Engine]]:
+    """Module and record of every engine here, by name."""
     modules = sorted(
         module.name for module in pkgutil.iter_modules(engines.__path__) if not module.ispkg
     )
     records = [
         (name, importlib.import_module(f"{engines.__name__}.{name}").ENGINE) for name in modules
     ]
-    shipped = {record.name: (module, record) for module, record in records}
+    return {record.name: (module, record) for module, record in records}
+
+
+@cache
+def _records() -> Mapping[str, tuple[str, Engine]]:
+    """Module and record of every engine, by name; those of packages have no module here."""
+    shipped = _shipped()
 
     def require_free(engine: Engine) -> None:
         if engine.name in shipped:
@@ -60,6 +66,8 @@ def load_engine(name: str) -> Engine:
         UnknownNameError: no such engine; the nearest names are offered.
         InputError: an engine file that cannot be read or is wrong.
     """
+    if name in _shipped():  # what packages provide may be made of it
+        return _shipped()[name][1]
     if not _is_file(name):
         return _records()[_known(name)][1]
     from costmodel.engines.record.file import parse_engine_file, with_file

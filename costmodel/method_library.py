@@ -60,7 +60,6 @@ def _require_sound(method: Method) -> None:
         _require_published(method, None)
 
 
-@cache
 def method_names() -> tuple[str, ...]:
     """Slugs of all methods, sorted."""
     return tuple(sorted({*_modules(), *_provided(), *_OWN}))
@@ -164,7 +163,9 @@ def standing_in(method: Method) -> Iterator[None]:
 def entry_of(slug: str) -> Method | None:
     """The method of a slug, where it is known and none of the published ones; None otherwise."""
     name = slug.lower().replace("_", "-")
-    return _OWN[name].method if name in _OWN else _provided().get(name)
+    if name in _OWN:
+        return _OWN[name].method
+    return None if name in _modules() else _provided().get(name)
 
 
 def spelled(slug: str) -> str:
@@ -175,7 +176,7 @@ def spelled(slug: str) -> str:
 
 def _forget() -> None:
     """Drop what was derived from all methods."""
-    for derived in (method_names, priced_names, priced_alike, transform_names):
+    for derived in (priced_names, priced_alike, transform_names):
         derived.cache_clear()
 
 

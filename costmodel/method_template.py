@@ -16,10 +16,10 @@ from typing import Any
 from costmodel.citation import Citation
 from costmodel.method import Batch, Method, Shape, Stop, Verify
 from costmodel.method_file import FORM
-from costmodel.method_library import load_method, method_names, require_priced
-from costmodel.method_rules import require_slug
+from costmodel.method_library import load_method, published_names, require_priced
+from costmodel.method_rules import contradictions, require_slug
 from costmodel.typed import KIND, default_of, record_document
-from hardware_profiles.errors import InputError
+from hardware_profiles.errors import InputError, joined
 
 _COLUMNS = 100
 _LABELS = ("exact_when", "systems", "recorded", "reproduced", "reported", "assumed")
@@ -34,16 +34,17 @@ def method_template(slug: str, like: str = "eagle-3") -> str:
         like: method whose fields stand in, a name of `method_names()` or another file.
 
     Raises:
-        InputError: a name that no method can have, or that of a known one; a relative that is not
-            priced; UnknownNameError for one that is not known.
+        InputError: a name that no method can have, or that of a published one; a relative that is
+            not priced; UnknownNameError for one that is not known.
 
     Example:
         >>> print(method_template("mine", "eagle-3").splitlines()[4])
         slug = "mine"
     """
     require_slug(slug)
-    if slug in method_names():
-        raise InputError("is the name of a known method; choose another", key="slug", value=slug)
+    if slug in published_names():
+        rule = "is the name of a published method; choose another"
+        raise InputError(rule, key="slug", value=slug)
     relative = load_method(like)
     require_priced(relative)
     usual = {name: type(getattr(relative, name))() for name in _LABELS}
@@ -55,6 +56,8 @@ def method_template(slug: str, like: str = "eagle-3") -> str:
         engines={},
         **usual,
     )
+    if wrong := contradictions(method):
+        raise joined(wrong)
     lines = [
         f"# A method like {relative.title}. Try it as --method {slug}.toml or --drafter",
         f"# {slug}.toml:0.8,0.6; `rooftree methods check {slug}.toml` says whether all that it states",

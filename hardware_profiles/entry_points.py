@@ -12,19 +12,20 @@ loaded is reported in one line and left out. Leaves out who shipped objects are.
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 _LOGGER = logging.getLogger("rooftree")
+_LOADING: set[str] = set()
 Kind = TypeVar("Kind")
 
 
-@cache
 def provided(group: str, kind: type[Kind], check: Callable[[Kind], None]) -> Sequence[Kind]:
     """What the entry points of a group stand for, in the order of their names.
+
+    While they are loaded, whatever they look up themselves finds what is shipped alone.
 
     Args:
         group: such as `rooftree.methods`.
@@ -34,8 +35,14 @@ def provided(group: str, kind: type[Kind], check: Callable[[Kind], None]) -> Seq
     """
     from importlib.metadata import entry_points  # loads what reads mail headers, too
 
+    if group in _LOADING:
+        return []
     points = sorted(entry_points(group=group), key=lambda point: point.name)
-    return [value for point in points for value in _loaded(point, kind, check)]
+    _LOADING.add(group)
+    try:
+        return [value for point in points for value in _loaded(point, kind, check)]
+    finally:
+        _LOADING.remove(group)
 
 
 def _loaded(point: "EntryPoint", kind: type[Kind], check: Callable[[Kind], None]) -> Sequence[Kind]:

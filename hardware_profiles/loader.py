@@ -110,9 +110,9 @@ def _require_free(device: Device) -> None:
 
 @cache
 def _resolved(name: str) -> str:
-    names = device_names()
-    if name in names:
+    if name in _files():  # what packages provide may be made of it
         return name
+    names = device_names()
     matches = [known for known in names if _bare(known) == _bare(name)]
     if len(matches) != 1:
         raise UnknownNameError("device", name, names)
@@ -125,7 +125,7 @@ def _bare(name: str) -> str:
 
 @cache
 def _shipped(name: str) -> Device:
-    return _provided()[name] if name in _provided() else _read(_files()[name])
+    return _read(_files()[name]) if name in _files() else _provided()[name]
 
 
 def _parsed(path: Path) -> "DeviceFile":

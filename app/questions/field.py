@@ -152,7 +152,7 @@ class NamedField:
         try:
             return self._read(value)
         except InputError as error:
-            if error.file is None:  # a file's error names its own key
+            if error.file is None or error.key is None:  # a key of a file says more
                 error.key = key
             raise
 

@@ -300,10 +300,8 @@ class MethodName:
         return slug
 
     def written(self, value: str) -> str:
-        """The slug, or the file that it was read from."""
-        from costmodel.method_library import spelled
-
-        return spelled(value)
+        """Itself."""
+        return value
 
 
 def _number(text: str) -> float:
