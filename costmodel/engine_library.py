@@ -43,7 +43,8 @@ def _records() -> Mapping[str, tuple[str, Engine]]:
 
     others = provided("rooftree.engines", Engine, require_free)
     # nothing here writes configurations for them, whatever these can express
-    return shipped | {engine.name: ("", replace(engine, options=None)) for engine in others}
+    own = {engine.name: ("", replace(engine, options=None)) for engine in others}
+    return {**shipped, **own}
 
 
 def engine_names() -> list[str]:

@@ -38,7 +38,7 @@ def method_template(slug: str, like: str = "eagle-3") -> str:
             not priced; UnknownNameError for one that is not known.
 
     Example:
-        >>> print(method_template("mine", "eagle-3").splitlines()[4])
+        >>> print(method_template("mine", "eagle-3").splitlines()[5])
         slug = "mine"
     """
     require_slug(slug)
