@@ -11,7 +11,7 @@ from app.questions.groups import OutputOptions
 
 @dataclass(frozen=True, kw_only=True)
 class MethodsQuestion(OutputOptions, Question):
-    """List methods, explain one, write a file for a new one, or check it.
+    """List published methods, explain one, or add your own.
 
     A method is explained with its fields, citation and reported numbers.
 
