@@ -48,7 +48,7 @@ class StartedOptions:
             Group.DRAFTING,
         ),
     ] = None
-    method: Annotated[str | None, Field("Method slug.", Group.DRAFTING)] = None
+    method: Annotated[str | None, Field("Method slug or TOML file.", Group.DRAFTING)] = None
     draft_tokens: Annotated[
         int | None,
         Field("Draft tokens K.", Group.DRAFTING, least=0, most=MOST_DRAFT_TOKENS),

@@ -152,7 +152,8 @@ class NamedField:
         try:
             return self._read(value)
         except InputError as error:
-            error.key = key
+            if error.file is None or error.key is None:  # a key of a file says more
+                error.key = key
             raise
 
     def _read(self, value: Any) -> Any:

@@ -55,7 +55,9 @@ class SimulateQuestion(
     ] = None
     method: Annotated[
         str | None,
-        Field("Method slug (`rooftree methods`); default: the trace's.", Group.DRAFTING),
+        Field(
+            "Method slug (`rooftree methods`) or TOML file; default: the trace's.", Group.DRAFTING
+        ),
     ] = None
     shape: DraftShapes = None
     draft_tokens: Annotated[

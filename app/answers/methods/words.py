@@ -4,6 +4,7 @@ Sentences follow from the fields of an entry, so they cannot differ from what a 
 Leaves out predictions, and which systems they cover (`app.answers.methods.coverage`).
 """
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
@@ -121,6 +122,23 @@ def explained(method: Method) -> list[str]:
     if first != method.slug:
         sentences.append(f"Apart from stated numbers a prediction for it is that for {first}.")
     return sentences
+
+
+def engine_needs(method: Method, engine: str) -> str:
+    """What an engine that runs a method would have to have, and how the method's file names it.
+
+    >>> from costmodel.method_library import load_method
+    >>> engine_needs(load_method("n-gram"), "vllm").partition(", as its")[0]
+    'an engine that runs n-gram drafts by text on the host that is looked up, with no proposal in some steps'
+    """
+    drafts = "; for that ".join(_stage(stage) for stage in method.stages)
+    needs = [f"an engine that runs {method.slug} drafts by {drafts or 'nothing'}"]
+    if method.drafts:
+        needs.append(f"verifies {_SHAPES[method.shape.kind]}{_sizes(method.shape)}")
+        needs.append(f"keeps what {method.verify.rule} keeps")
+    needs += [_CHANGES[type(transform)].partition(" (")[0] for transform in method.target]
+    name = json.dumps(engine)
+    return f"{', '.join(needs)}; where {engine} has that, name it: [engines] {name} = NAME"
 
 
 _LISTED_FIELDS = (
