@@ -223,7 +223,7 @@ def _question(row: Mapping[str, Any], constants: Constants) -> _Question:
         LaunchedRow.of({**row, "concurrency": users_of_row(row, plan)}),
         devices=worker.devices,
         ranks=worker.data,
-        disaggregated=plan.prefill is not None,
+        prompt_ranks=plan.prefill.plan.data if plan.prefill else 0,
     )
     launch = launched(engine, stated_row, model=architecture.name, device=device)
     plan = launch.spread(plan)
