@@ -137,6 +137,14 @@ class Deployment:
             )
             raise InputError(rule, key="fidelity", value=self.fidelity)
 
+    @property
+    def scales_by_block(self) -> bool:
+        """Whether a block of 8-bit weights has a scale, as in models that were released in fp8; else
+        a tensor has one.
+        """
+        released = self.architecture.dtype in ("fp8", "fp8-block")
+        return released or self.precision.weights == "fp8-block"
+
     def _check_encoder(self) -> None:
         if self.source_tokens is not None and self.source_tokens < 0:
             raise InputError("must be >= 0", key="source_tokens", value=self.source_tokens)

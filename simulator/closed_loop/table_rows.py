@@ -48,7 +48,7 @@ _FORMATS: Mapping[str, tuple[str, str]] = {
     "float16": ("bf16", "bf16"),
     "half": ("bf16", "bf16"),
     "fp8": ("fp8", "fp8"),
-    "fp8_block": ("fp8", "fp8"),
+    "fp8_block": ("fp8-block", "fp8"),
     "fp8_static": ("fp8", "fp8"),
     "fp8_ootb": ("fp8", "fp8"),
     "int8": ("int8", "int8"),
@@ -66,6 +66,10 @@ _FORMATS: Mapping[str, tuple[str, str]] = {
 # model types whose 4-bit checkpoints hold routed experts in that format and the rest in 16 bits:
 # MXFP4, 4.25 bits (gpt-oss model card, arXiv:2508.10925)
 _EXPERTS_ALONE = {"gpt_oss": "fp4-g32"}
+# model types whose 8-bit checkpoints have scales by block, whatever a table calls them
+# (Qwen/Qwen3-32B-FP8, config.json: weight_block_size 128 x 128; NVIDIA's recipes/qwen3-32b-fp8 in
+# ai-dynamo/dynamo serve that one)
+_SCALED_BY_BLOCK = frozenset({"qwen3", "qwen3_moe"})
 # arithmetic -> what stands in for it where the device has no such peak: wider, with weights
 # unpacked on the way
 _WIDER = {"fp4": "bf16", "fp8": "bf16", "int8": "bf16"}
@@ -219,7 +223,7 @@ def _question(row: Mapping[str, Any], constants: Constants) -> _Question:
         LaunchedRow.of({**row, "concurrency": users_of_row(row, plan)}),
         devices=worker.devices,
         ranks=worker.data,
-        disaggregated=plan.prefill is not None,
+        prompt_ranks=plan.prefill.plan.data if plan.prefill else 0,
     )
     launch = launched(engine, stated_row, model=architecture.name, device=device)
     plan = launch.spread(plan)
@@ -230,7 +234,7 @@ def _question(row: Mapping[str, Any], constants: Constants) -> _Question:
             model=architecture.name,
             draft_tokens=launch.draft_tokens(plan.decode.plan),
         )
-    usual = "fp8" if launch.engine.kernels.fp8_cache and stated.weights == "fp8" else "bf16"
+    usual = "fp8" if launch.engine.kernels.fp8_cache and stated.label == "fp8" else "bf16"
     deployment = Deployment(
         architecture=architecture,
         device=device,
@@ -286,7 +290,8 @@ def formats_of_row(
 
     Checkpoints of `_EXPERTS_ALONE` hold nothing else in 4 bits, whatever a table calls them;
     kernels on devices with 4-bit matrix units read them beside 8-bit activations (FlashInfer's in
-    vLLM and SGLang, TensorRT-LLM's own), others beside 16-bit ones (Marlin).
+    vLLM and SGLang, TensorRT-LLM's own), others beside 16-bit ones (Marlin). Those of
+    `_SCALED_BY_BLOCK` scale 8-bit weights by block.
     """
     moe = architecture.blocks[-1][0].feed_forward.is_moe
     modes = (
@@ -296,9 +301,12 @@ def formats_of_row(
         "bf16",
     )
     mode = next(name for name in modes if name)
-    if mode.casefold() not in _FORMATS:
+    name = mode.casefold()
+    if name not in _FORMATS:
         raise UnknownNameError("number format", mode, list(_FORMATS))
-    weights, arithmetic = _FORMATS[mode.casefold()]
+    if name == "fp8" and architecture.model_type in _SCALED_BY_BLOCK:
+        name = "fp8_block"
+    weights, arithmetic = _FORMATS[name]
     alone = _EXPERTS_ALONE.get(architecture.model_type) if weights == "fp4" else None
     if alone is not None:
         native = "fp4" in device.peak_flops_per_s and arithmetic != "bf16"
@@ -308,4 +316,5 @@ def formats_of_row(
     device.peak(arithmetic)
     if alone is not None:
         return Precision(experts=Stored(weights, arithmetic), name=weights)
-    return Precision(weights=weights, activations=arithmetic)
+    called = "fp8" if weights == "fp8-block" else weights
+    return Precision(weights=weights, activations=arithmetic, name=called)

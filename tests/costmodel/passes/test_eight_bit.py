@@ -93,6 +93,25 @@ def test_products_timed_with_the_conversion_of_their_inputs(kernel_table, produc
     assert low - slack < np.median(error[large]) < high + slack
 
 
+def test_scales_by_block_slow_prompts_down_in_anybodys_kernels():
+    """DeepGEMM on an H100, 1024 x 7168 x 18432: 283 us."""
+    by_block = replace(FP8, weights="fp8-block")
+    shares = {
+        (products, precision.weights): with_eight_bit_products(
+            deployment(precision=precision), products
+        ).device.constants.prefill.compute_efficiency
+        for products in ("cutlass", "trtllm")
+        for precision in (FP8, by_block)
+    }
+    assert shares["cutlass", "fp8"] == shares["trtllm", "fp8"]  # cuBLAS's in both
+    assert shares["cutlass", "fp8-block"] == shares["trtllm", "fp8-block"]
+    kept_up = shares["trtllm", "fp8-block"] * load_engine("tensorrt-llm").kernels.sustained_ratio
+    work = 2.0 * 1024 * 7168 * 18432
+    assert work / (kept_up * H100.peak("fp8")) == pytest.approx(283e-6, rel=0.03)
+    released = deployment("deepseek-v3", 8)
+    assert released.scales_by_block and not deployment().scales_by_block
+
+
 def quantising(engine, model="llama-3.1-70b", devices=1):
     """Launches per layer that quantise inputs of products, the output head left out."""
     d = load_engine(engine).running(deployment(model, devices))

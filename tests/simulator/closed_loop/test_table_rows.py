@@ -145,10 +145,16 @@ def test_narrower_formats_are_faster_and_mean_what_tables_write():
     wide, fp8, four = one(), one(precision="fp8"), one(precision="fp4")
     assert wide.tpot_ms > fp8.tpot_ms > four.tpot_ms
     assert one(gemm_quant_mode="nvfp4", precision="fp4") == four
-    assert (
-        one(precision="fp8", gemm_quant_mode="fp8_block", moe_quant_mode="nvfp4") == fp8
-    )  # no experts here
+    assert one(precision="fp8", moe_quant_mode="nvfp4") == fp8  # no experts here
     assert one(gemm_quant_mode="fp8") == fp8
+
+
+def test_scales_by_block_are_stated_or_those_of_the_checkpoint():
+    llama, by_block = one(precision="fp8"), one(gemm_quant_mode="fp8_block")
+    assert by_block.tpot_ms > llama.tpot_ms and by_block.ttft_ms > llama.ttft_ms
+    qwen = {"model_path": "Qwen/Qwen3-8B"}
+    assert one(**qwen, precision="fp8") == one(**qwen, gemm_quant_mode="fp8_block")
+    assert one(**qwen, precision="fp8") != one(**qwen, gemm_quant_mode="fp8_static")
 
 
 def test_experts_take_the_format_of_the_experts():
