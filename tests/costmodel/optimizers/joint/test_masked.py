@@ -9,7 +9,7 @@ from costmodel.answers.estimate import estimate
 from costmodel.answers.replicas import computed_tokens
 from costmodel.optimizers.joint.comparison import compare_designs
 from costmodel.optimizers.joint.evaluation import node_load, under_load
-from costmodel.optimizers.joint.search import _nodes, joint_search
+from costmodel.optimizers.joint.search import joint_search, nodes_of
 from costmodel.optimizers.layouts import layout_named
 from costmodel.optimizers.unmet import NothingAllowedError
 from hardware_profiles.errors import InputError
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.heavy
 def test_the_best_policy_above_the_floor_is_chosen_on_every_placement():
     asked = masked_question(floor=0.9)
     found = joint_search(asked)
-    nodes, _ = _nodes(asked)
+    nodes, _ = nodes_of(asked)
     assert {node.placement for node in nodes} == set(asked.placements)
     best = max(float(under_load(asked, node).value.max()) for node in nodes)
     assert found.ranked[0].value == pytest.approx(best)
@@ -45,7 +45,7 @@ def test_pruning_leaves_the_answer_alone():
 
 def test_one_request_alone_takes_its_passes_and_nothing_for_a_prompt_that_they_compute():
     asked = masked_question(floor=0.5)
-    node = next(node for node in _nodes(asked)[0] if node.placement.layout.devices == 1)
+    node = next(node for node in nodes_of(asked)[0] if node.placement.layout.devices == 1)
     policy, load = node.candidates[0], node_load(node, asked.load)
     computed = computed_tokens(node.setting, policy, 256.0)
     assert load.decode_context == asked.load.decode_context - 32 and computed == 256 + 15 / 2
@@ -56,7 +56,7 @@ def test_one_request_alone_takes_its_passes_and_nothing_for_a_prompt_that_they_c
 
 def test_a_budget_holds_no_more_passes_over_prompt_and_canvas_than_it_has_tokens():
     asked = masked_question(floor=0.5, token_budgets=(1024, 2500, 16384))
-    node = next(node for node in _nodes(asked)[0] if node.placement.layout.devices == 1)
+    node = next(node for node in nodes_of(asked)[0] if node.placement.layout.devices == 1)
     held = under_load(asked, node).fits[0] @ np.ones(node.batch.size)
     assert held.tolist() == [0, 1, 2]  # of batch caps 1, 4 and 16, at some 1,200 tokens a pass
 

@@ -11,8 +11,8 @@ from costmodel.answers.replicas import most_sharing, replica_prompts, replica_sp
 from costmodel.optimizers.joint.evaluation import budgeted, under_load
 from costmodel.optimizers.joint.search import (
     _bound,
-    _nodes,
     joint_search,
+    nodes_of,
 )
 from costmodel.optimizers.layouts import layout_named, usual_layouts
 from costmodel.optimizers.unmet import NothingAllowedError
@@ -59,7 +59,7 @@ def test_pruning_changes_nothing_that_is_found(asked, ranked):
 @settings(max_examples=examples(6), deadline=None)
 @given(asked=QUESTIONS)
 def test_bounds_are_never_below_what_designs_reach(asked):
-    for node in _nodes(asked)[0]:
+    for node in nodes_of(asked)[0]:
         steady = node.steady(asked.load)
         found = under_load(asked, node, steady)
         user, device = 1.0 / found.busy.tpot_s, found.busy.requests_per_s * asked.load.output_tokens
@@ -76,7 +76,7 @@ def test_brute_force_over_a_small_grid(model):
     """The best of all designs, each costed by itself with the public laws."""
     asked = question(model, slo=slo(tpot_ms=30.0), layouts=usual_layouts(model, 2)[:2])
     values = {}
-    for node in _nodes(asked)[0]:
+    for node in nodes_of(asked)[0]:
         for a in node.candidates:
             for budget in asked.token_budgets:
                 space = room(budgeted(node.setting, budget), a, context=asked.load.longest_context)
