@@ -35,6 +35,18 @@ class BreakevenQuestion(
     """
 
     answered_by: ClassVar[str] = "app.answers.breakeven"
+    begins: ClassVar[tuple[str, ...]] = (
+        "model",
+        "device",
+        "engine",
+        "tp",
+        "method",
+        "batch",
+        "context",
+        "drafter",
+        "out",
+        "json",
+    )
     model: Model
     method: MethodOrTraces = ""
     trace: Trace = None

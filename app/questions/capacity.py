@@ -36,6 +36,18 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
     """
 
     answered_by: ClassVar[str] = "app.answers.capacity"
+    begins: ClassVar[tuple[str, ...]] = (
+        "model",
+        "device",
+        "rate",
+        "prompt",
+        "output",
+        "slo_ttft_s",
+        "slo_tpot_s",
+        "method",
+        "most_devices",
+        "json",
+    )
     model: Model
     rate: Annotated[float | None, Field("Requests per second.", Group.WORKLOAD)] = None
     prompt: Annotated[

@@ -51,6 +51,19 @@ class OptimizeQuestion(
     """
 
     answered_by: ClassVar[str] = "app.answers.optimize.answer"
+    begins: ClassVar[tuple[str, ...]] = (
+        "model",
+        "device",
+        "engine",
+        "tp",
+        "batch",
+        "context",
+        "drafter",
+        "trace",
+        "slo_tpot_s",
+        "out",
+        "json",
+    )
     after: Annotated[
         Path | None,
         Field(
