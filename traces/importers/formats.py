@@ -26,6 +26,7 @@ from traces.importers.recognition import (
     sample_of,
 )
 from traces.kinds.acceptance import AcceptanceTrace, RequestTrace
+from traces.kinds.confidence import ConfidenceTrace
 from traces.storage.header import METADATA_KEY
 
 _HERE = "traces.importers"
@@ -61,9 +62,11 @@ REQUEST_READERS = {
     "guidellm-requests": f"{_HERE}.benchmarks.load_generators",
     "lengths": f"{_HERE}.requests.tables",
     "mooncake": f"{_HERE}.requests.tables",
+    "request-log": f"{_HERE}.requests.request_log",
     "sharegpt": f"{_HERE}.requests.sharegpt",
     "vllm-requests": f"{_HERE}.requests.vllm_requests",
 }
+CONFIDENCE_READERS = {"masked-passes": f"{_HERE}.confidence.passes"}
 
 
 FAMILIES = {
@@ -83,6 +86,9 @@ FAMILIES = {
 their own files."""
 
 
+_ALL = (*READERS, *REQUEST_READERS, *CONFIDENCE_READERS)
+
+
 @cache
 def format_named(name: str) -> Format:
     """The format of a name.
@@ -90,16 +96,14 @@ def format_named(name: str) -> Format:
     Raises:
         UnknownNameError: no such format.
     """
-    readers = {**READERS, **REQUEST_READERS}
+    readers = {**READERS, **REQUEST_READERS, **CONFIDENCE_READERS}
     if name not in readers:
         raise UnknownNameError("format", name, readers)
     declared: Sequence[Format] = importlib.import_module(readers[name]).FORMATS
     return next(declaration for declaration in declared if declaration.name == name)
 
 
-def detect(
-    path: str | Path, name: str | None = None, among: Iterable[str] = (*READERS, *REQUEST_READERS)
-) -> Format:
+def detect(path: str | Path, name: str | None = None, among: Iterable[str] = _ALL) -> Format:
     """The format of a file: the one that is named, or the one that claims it.
 
     Args:
@@ -198,6 +202,21 @@ def read_requests_any(path: str | Path, format: str | None = None) -> RequestTra
         if own:
             return read_requests(path)
     return import_requests(_detected(sample, REQUEST_READERS).name, path)
+
+
+def import_confidence(format: str, path: str | Path) -> ConfidenceTrace:
+    """Read a foreign file as a confidence trace.
+
+    Args:
+        format: one of `CONFIDENCE_READERS`.
+        path: the file.
+
+    Raises:
+        UnknownNameError: no such format.
+        InputError: a file that is not as described.
+    """
+    trace: ConfidenceTrace = detect(path, format, CONFIDENCE_READERS).read(path)
+    return trace
 
 
 def import_trace(
