@@ -32,8 +32,9 @@ def test_a_day_of_requests_is_imported(user, day):
 def test_requests_go_through_every_verb(user, day):
     day(60)
     where = "--model llama-3.2-1b --device l4"
-    served = user(f"rooftree simulate --requests day.csv {where} --set replicas=4 --json").answer
-    assert served["runs"][0]["finished"] == 60
+    served = user(f"rooftree simulate --requests day.csv {where} --set replicas=4")
+    (row,) = [line.split() for line in served.lines if line.startswith("as asked")]
+    assert row[-2] == "60", "finished"
     cached = user(f"rooftree simulate --requests day.csv {where} --set scheduler.prefix_cache=true")
     assert (
         "a prefix cache is asked for, and the requests of day.csv tell of no prefix" in cached.out
