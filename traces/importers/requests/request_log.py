@@ -189,7 +189,7 @@ def _rows(path: str | Path, file: str) -> Iterator[tuple[str, Mapping[str, Any]]
         lines = text.lstrip("\n").splitlines(keepends=True)
         try:
             for number, row in enumerate(
-                csv.DictReader(lines, delimiter=delimiter_of(lines[0])), start=1
+                csv.DictReader(lines, delimiter=delimiter_of("".join(lines[:1]))), start=1
             ):
                 yield f"row {number}", {str(name).strip(): value for name, value in row.items()}
         except csv.Error as error:

@@ -109,6 +109,7 @@ def test_mooncake_without_blocks_keeps_its_milliseconds(write):
     ("text", "message"),
     [
         ("when,prompt_tokens\n1,2\n", "must have a column of output tokens"),
+        ("", "at least one request"),
         ("time,prompt_tokens,output_tokens\n", "at least one request"),
         ("time,prompt_tokens,output_tokens\n1,2,3\nsoon,2,3\n", "row 1, time.*must be times"),
         ("time,prompt_tokens,output_tokens\n1,2,3\n,2,3\n", "row 2, time.*every row"),
