@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 
 from app.questions.field import Field, Group, Question
 from app.questions.fields import (
+    Against,
     Batch,
     Context,
     DraftShapes,
@@ -54,6 +55,7 @@ class BreakevenQuestion(
     shape: DraftShapes = None
     batch: Batch = (1, 8, 64)
     context: Context = (1024,)
+    against: Against = ""
     draft_tokens: Annotated[
         tuple[int, ...] | None,
         Field(
