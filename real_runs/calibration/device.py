@@ -13,12 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import yaml
 
 from costmodel.architectures.library import load_model
 from costmodel.calibration.own_trace import trace_measurements
-from costmodel.passes.precision import BYTES_PER_VALUE
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 from hardware_profiles.profile import Device, NumberProvenance
@@ -27,6 +25,13 @@ from hardware_profiles.writer import write_device
 from real_runs.calibration.operations import OperationScore, fit_operations
 from real_runs.calibration.passes import PASS_FLOOR_ROWS, PassScore, fit_passes
 from real_runs.calibration.profile_names import profile_name
+from real_runs.calibration.roofs import (
+    conditions,
+    shared_memory_links,
+    threads_in_words,
+    timed_roofs,
+    vendor_of,
+)
 from real_runs.campaigns.campaign import CampaignReport, run_campaign
 from real_runs.campaigns.measures import Measures
 from real_runs.campaigns.results import kernel_files, read_results
@@ -263,7 +268,9 @@ def _fitted(
     )
     start = _start(results, near, dtype, cpu=kind == "cpu")
     tables = [table for path in kernel_files(report.out) for table in trace_measurements(path)]
-    fitted, scores = fit_operations(tables, start, dtype=dtype)
+    fitted, scores = fit_operations(
+        tables, start, dtype=dtype, conditions=conditions(results.provenance)
+    )
     progress("fitting whole passes")
     passes = fit_passes(fitted, steps, dtype=dtype)
     kinds = {
@@ -311,64 +318,14 @@ def _start(trace: KernelTrace, base: str, dtype: str, *, cpu: bool) -> Device:
     if not cpu:
         near.peak(dtype)
         return replace(near, name=profile_name(about.device, 1), title=about.device)
-    moved = [
-        row.bytes / row.median_s
-        for row in trace.rows
-        if row.operation in ("copy", "read", "write") and row.cold
-    ]
-    rates = [
-        row.flops / row.median_s
-        for row in trace.rows
-        if row.operation == "gemm" and row.dtype == dtype
-    ]
-    if not moved or not rates:
-        raise InputError(
-            "neither copies nor matrix products were measured; raise the budget", key="budget"
-        )
-    threads = f"{about.threads} thread" + ("s" if about.threads > 1 else "")
-    bandwidth, peak = max(moved), float(np.max(rates))
-    timed = NumberProvenance(kind="measured", source=f"timed with {threads}, torch {about.torch}")
-    own = ("bandwidth_bytes_per_s", "cache_bytes", "processors", f"peak_flops_per_s.{dtype}")
-    origins = dict(near.provenance) | dict.fromkeys(own, timed)
-    half = NumberProvenance(
-        kind="assumed", source="memory of the same machine, at half the rate timed"
-    )
-    origins |= dict.fromkeys(("host_link_bytes_per_s", "link_bytes_per_s"), half)
-    kept = {dtype: peak} | {
-        name: value * peak / near.peak_flops_per_s.get(dtype, peak)
-        for name, value in near.peak_flops_per_s.items()
-        if name != dtype and BYTES_PER_VALUE.get(name)
-    }
-    for name in kept:
-        if name != dtype:
-            source = f"the ratio of {near.name} to its {dtype}, times what was timed in {dtype}"
-            origins[f"peak_flops_per_s.{name}"] = NumberProvenance(kind="assumed", source=source)
-    origins = {
-        name: origin
-        for name, origin in origins.items()
-        if not name.startswith("peak_flops_per_s.") or name.split(".", 1)[1] in kept
-    }
+    own = shared_memory_links(timed_roofs(near, trace.rows, about, dtype=dtype))
+    timed = NumberProvenance(kind="measured", source=conditions(about))
     return replace(
-        near,
+        own,
         name=profile_name(about.device, about.threads),
-        title=f"{about.device.removeprefix('CPU: ')}, {threads}",
-        vendor=_vendor(about.device),
-        bandwidth_bytes_per_s=bandwidth,
-        peak_flops_per_s=kept,
+        title=f"{about.device.removeprefix('CPU: ')}, {threads_in_words(about.threads)}",
+        vendor=vendor_of(about.device),
         processors=about.threads,
         cache_bytes=about.cache_bytes,
-        host_link_bytes_per_s=bandwidth / 2,
-        link_bytes_per_s=min(near.link_bytes_per_s, bandwidth / 2),
-        provenance=origins,
-    )
-
-
-def _vendor(title: str) -> str:
-    return next(
-        (
-            name
-            for name in ("AMD", "Intel", "ARM", "Apple", "IBM")
-            if name.casefold() in title.casefold()
-        ),
-        "generic",
+        provenance=dict(own.provenance) | dict.fromkeys(("cache_bytes", "processors"), timed),
     )
