@@ -214,14 +214,13 @@ def _new_device(question: DevicesQuestion) -> NewDevice:
     file = question.out
     if file is not None and file.exists():
         raise InputError("exists already; name another file", file=file, key="--out")
-    measured, not_measured = None, ()
-    if question.measure:
-        check_profile_file(file)
-        found = _measured(question, question.new)
-        measured, not_measured = found.device, found.skipped
-        template = device_text(measured)
-    else:
-        template = device_template(question.new, question.like or "h100-sxm")
+    check_profile_file(file)
+    timed = _measured(question, question.new) if question.measure else None
+    template = (
+        device_text(timed.device)
+        if timed
+        else device_template(question.new, question.like or "h100-sxm")
+    )
     if file is not None:
         with whole_file(file) as part:
             part.write_text(template, encoding="utf-8")
@@ -229,8 +228,8 @@ def _new_device(question: DevicesQuestion) -> NewDevice:
         inputs=inputs_of(question),
         template=template,
         file=file,
-        measured=measured,
-        not_measured=not_measured,
+        measured=timed and timed.device,
+        not_measured=timed.skipped if timed else (),
     )
 
 

@@ -41,6 +41,7 @@ from traces.storage.kernels import KernelTrace, write_kernels
 
 CONTEXTS = (32, 416, 1472)  # of whole passes; a validation keeps away from them
 PLAN = "calibrate.yaml"
+LEAST_BUDGET_S = 90.0  # copies, products, passes and attention, each in a process that has to start
 _START_S = 8.0  # of a job's process
 _CPU_ROUNDS = 4  # neighbours on a shared machine come and go within seconds
 _CPU_BASE = "cpu-generic"
@@ -96,16 +97,23 @@ def calibrate_device(
             elsewhere.
         dtype: number format; None: fp32 on a CPU, bf16 elsewhere.
         threads: CPU threads; the profile holds for that many.
-        budget_s: wall time, > 0; what does not fit is left out, largest shapes first.
+        budget_s: wall time, `LEAST_BUDGET_S` or more; what does not fit is left out, what matters
+            least first.
         base: profile to start from; None: the device's own where it is shipped, else the nearest.
         resume: go on in a folder that holds rows.
         isolate: run every job in a process of its own.
         progress: called with what is under way.
 
     Raises:
-        InputError: no such device or model, a folder that holds results, or too little was
-            measured.
+        InputError: a budget that is too short, no such device or model, a folder that holds
+            results, or too little was measured.
     """
+    if budget_s < LEAST_BUDGET_S:
+        rule = (
+            f"must be {LEAST_BUDGET_S:g}s or more; `rooftree devices new NAME --measure` takes less,"
+            " without whole passes"
+        )
+        raise InputError(rule, key="budget", value=f"{budget_s:g}s")
     kind = device.split(":", maxsplit=1)[0]
     form = dtype or ("fp32" if kind == "cpu" else "bf16")
     model = model or ("smollm2-135m" if kind == "cpu" else "llama-3.1-8b")
@@ -142,8 +150,8 @@ def fit_results(folder: Path, *, base: str | None = None, dtype: str = "fp32") -
 
 
 def _jobs(model: str, dtype: str, budget_s: float, *, cpu: bool) -> list[dict[str, Any]]:
-    """Jobs with shares of the budget as estimates; a campaign lets each one run half as long
-    again.
+    """Jobs with shares of the budget as estimates, in the order of what matters most; a campaign
+    lets each one run half as long again.
     """
     layers = load_model(model).layers
     part = max(1, round(layers / 3))
@@ -169,6 +177,7 @@ def _jobs(model: str, dtype: str, budget_s: float, *, cpu: bool) -> list[dict[st
     }
     listed: list[tuple[float, dict[str, Any]]] = [
         (0.02, {"name": "copy", "kind": "copy", "sizes_bytes": [m << 20 for m in megabytes]}),
+        (0.12, {"name": "gemm", "kind": "gemm", "models": [model], "rows": rows}),
         (
             0.16,
             {
@@ -178,6 +187,18 @@ def _jobs(model: str, dtype: str, budget_s: float, *, cpu: bool) -> list[dict[st
                 "context": contexts,
                 **passes,
                 "requests": batches[:1],
+            },
+        ),
+        (
+            0.09,
+            {
+                "name": "attention",
+                "kind": "attention",
+                "model": model,
+                "requests": batches,
+                "query_tokens": few,
+                "context": sorted([*contexts, *between]),
+                **forms,
             },
         ),
         (
@@ -211,19 +232,6 @@ def _jobs(model: str, dtype: str, budget_s: float, *, cpu: bool) -> list[dict[st
                 "query_tokens": trees,
                 "context": contexts,
                 **passes,
-            },
-        ),
-        (0.12, {"name": "gemm", "kind": "gemm", "models": [model], "rows": rows}),
-        (
-            0.09,
-            {
-                "name": "attention",
-                "kind": "attention",
-                "model": model,
-                "requests": batches,
-                "query_tokens": few,
-                "context": sorted([*contexts, *between]),
-                **forms,
             },
         ),
         (
