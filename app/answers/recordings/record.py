@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from app.answers.answer import Answer, Column, Row, Table
+from app.answers.progress import progress_lines
 from app.answers.recordings.own_drafts import record_own_drafts, refuse_load_options
 from app.answers.recordings.served import record_served
 from app.answers.recordings.stages import recording_bars
@@ -96,6 +97,10 @@ def answer(question: RecordQuestion) -> Answer:
     options = _options(question)
     if question.server is not None or question.engine is not None:
         return record_served(question, options)
+    progress_lines(question.quiet)(
+        f"recording {', '.join(options.drafters)}, up to {options.max_new_tokens} tokens of every"
+        " prompt; loading the model"
+    )
     with recording_bars(question.quiet) as advance:
         report = record(options, progress=advance)
     return RecordedTraces(
