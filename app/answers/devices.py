@@ -228,7 +228,7 @@ def _new_device(question: DevicesQuestion) -> NewDevice:
         inputs=inputs_of(question),
         template=template,
         file=file,
-        measured=timed and timed.device,
+        measured=timed.device if timed else None,
         not_measured=timed.skipped if timed else (),
     )
 

@@ -57,7 +57,7 @@ def counted_lines(quiet: bool, *, silent_s: float = SILENT_S) -> Callable[[str, 
         left = ""
         if first < done < total:
             left = f", about {(total - done) * (now - begun) / (done - first):.0f} s left"
-        tell(f"{name}: {done} of {total}{left}")
+        tell(f"{name}: {done} of {total}{left}" if done else name)
 
     return show
 

@@ -49,7 +49,7 @@ class CalibrateQuestion(ScreenOptions, Question):
     budget_s: Annotated[
         float,
         Field(
-            "With --here: wall time, e.g. 10m; 90s or more.",
+            "With --here: wall time, e.g. 10m; 60s or more.",
             Group.RUN,
             spelled="--budget",
             reads=Time(),

@@ -41,7 +41,7 @@ from traces.storage.kernels import KernelTrace, write_kernels
 
 CONTEXTS = (32, 416, 1472)  # of whole passes; a validation keeps away from them
 PLAN = "calibrate.yaml"
-LEAST_BUDGET_S = 90.0  # copies, products, passes and attention, each in a process that has to start
+LEAST_BUDGET_S = 60.0  # for copies, products, passes and attention
 _START_S = 8.0  # of a job's process
 _CPU_ROUNDS = 4  # neighbours on a shared machine come and go within seconds
 _CPU_BASE = "cpu-generic"
@@ -85,7 +85,7 @@ def calibrate_device(
     budget_s: float = 600.0,
     base: str | None = None,
     resume: bool = False,
-    isolate: bool = True,
+    isolate: bool | None = None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> DeviceCalibration:
     """Measure this device and fit its profile.
@@ -101,7 +101,8 @@ def calibrate_device(
             least first.
         base: profile to start from; None: the device's own where it is shipped, else the nearest.
         resume: go on in a folder that holds rows.
-        isolate: run every job in a process of its own.
+        isolate: run every job in a process of its own; None: on a GPU, which a job may lose. A
+            processor that others use too would spend a short budget on starting them.
         progress: called with what is under way.
 
     Raises:
@@ -115,6 +116,7 @@ def calibrate_device(
         )
         raise InputError(rule, key="budget", value=f"{budget_s:g}s")
     kind = device.split(":", maxsplit=1)[0]
+    isolate = kind != "cpu" if isolate is None else isolate
     form = dtype or ("fp32" if kind == "cpu" else "bf16")
     model = model or ("smollm2-135m" if kind == "cpu" else "llama-3.1-8b")
     load_model(model)
@@ -123,7 +125,7 @@ def calibrate_device(
         _base(device_title(place), profile_here(place), cpu=False)
     make_folder(out)
     plan = out / PLAN
-    jobs = _jobs(model, form, budget_s, cpu=kind == "cpu")
+    jobs = _jobs(model, form, budget_s, cpu=kind == "cpu", start_s=_START_S if isolate else 0.0)
     title = f"calibration of {kind} with {model}"
     campaign = {"schema": 1, "title": title, "device": device, "threads": threads, "jobs": jobs}
     with whole_file(plan) as part:
@@ -149,9 +151,11 @@ def fit_results(folder: Path, *, base: str | None = None, dtype: str = "fp32") -
     return _fitted(report, kind=kind, dtype=dtype, base=base, progress=lambda text: None)
 
 
-def _jobs(model: str, dtype: str, budget_s: float, *, cpu: bool) -> list[dict[str, Any]]:
+def _jobs(
+    model: str, dtype: str, budget_s: float, *, cpu: bool, start_s: float = _START_S
+) -> list[dict[str, Any]]:
     """Jobs with shares of the budget as estimates, in the order of what matters most; a campaign
-    lets each one run half as long again.
+    lets each one run half as long again, after the seconds in which it starts.
     """
     layers = load_model(model).layers
     part = max(1, round(layers / 3))
@@ -246,7 +250,7 @@ def _jobs(model: str, dtype: str, budget_s: float, *, cpu: bool) -> list[dict[st
             },
         ),
     ]
-    usable = max(budget_s - len(listed) * _START_S, 0.3 * budget_s)
+    usable = max(budget_s - len(listed) * start_s, 0.3 * budget_s)
     return [
         common
         | {"priority": place + 1, "estimate_s": round(max(1.0, share * usable / 1.5), 1)}

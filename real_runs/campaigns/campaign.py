@@ -316,12 +316,18 @@ def _perform(call: _Call, job: Job, limit_s: float) -> None:
             waiting=_speaker(call, job, limit_s),
         )
     else:
+        speak = _speaker(call, job, limit_s)
+
+        def should_stop() -> bool:
+            speak()
+            return bool(call.stop)
+
         perform(
             job,
             call.campaign,
             call.out,
             deadline=time.monotonic() + limit_s,
-            should_stop=lambda: bool(call.stop),
+            should_stop=should_stop,
             command=call.command,
             begun=job.name in call.begun,
             fits=call.fits,
@@ -329,7 +335,7 @@ def _perform(call: _Call, job: Job, limit_s: float) -> None:
 
 
 def _speaker(call: _Call, job: Job, limit_s: float) -> Callable[[], None]:
-    """What says from time to time how long a job has been at work."""
+    """What says from time to time how long a job has been at work, called again and again."""
     begun = last = time.monotonic()
 
     def speak() -> None:

@@ -136,7 +136,7 @@ def _measure_steadily():
     device._jobs = _few_jobs
 
 
-def _few_jobs(model, dtype, budget_s, *, cpu):
+def _few_jobs(model, dtype, budget_s, *, cpu, start_s):
     """A calibration of a few small shapes."""
     every = {
         "dtype": dtype,

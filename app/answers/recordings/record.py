@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from app.answers.answer import Answer, Column, Row, Table
-from app.answers.progress import progress_lines
 from app.answers.recordings.own_drafts import record_own_drafts, refuse_load_options
 from app.answers.recordings.served import record_served
 from app.answers.recordings.stages import recording_bars
@@ -15,7 +14,7 @@ from app.questions.record import RecordQuestion
 from hardware_profiles.errors import InputError
 from real_runs.drafters.registry import drafter_names
 from real_runs.recording.files import RecordedFile
-from real_runs.recording.options import USUAL_DRAFTERS, RecordOptions, StepTiming
+from real_runs.recording.options import USUAL_DRAFTERS, Progress, RecordOptions, StepTiming
 from real_runs.recording.record import record
 from traces.kinds.provenance import POLICY_KEY
 from traces.library import read_trace
@@ -97,11 +96,8 @@ def answer(question: RecordQuestion) -> Answer:
     options = _options(question)
     if question.server is not None or question.engine is not None:
         return record_served(question, options)
-    progress_lines(question.quiet)(
-        f"recording {', '.join(options.drafters)}, up to {options.max_new_tokens} tokens of every"
-        " prompt; loading the model"
-    )
     with recording_bars(question.quiet) as advance:
+        advance(Progress(stage="loading the model", done=0, total=1, detail=""))
         report = record(options, progress=advance)
     return RecordedTraces(
         inputs=inputs_of(question, drafter=options.drafters, temperature=options.temperatures),

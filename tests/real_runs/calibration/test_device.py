@@ -238,7 +238,7 @@ def test_the_jobs_are_a_campaign_that_fits_its_budget():
 def test_a_budget_that_cannot_do_is_refused_before_it_is_spent(tmp_path):
     """Two minutes went by, and copies and products were left out for want of time."""
     out = tmp_path / "out"
-    with pytest.raises(InputError, match="budget: must be 90s or more"):
+    with pytest.raises(InputError, match="budget: must be 60s or more"):
         device.calibrate_device(out=out, budget_s=device.LEAST_BUDGET_S - 1)
     assert not out.exists()
 
