@@ -143,6 +143,11 @@ class NewDevice(Answer):
             yield from _sourced(self.measured, {"measured"})
             yield from (f"  not measured: {reason}" for reason in self.not_measured)
         yield f"wrote {self.file}; ask about it as --device {self.file}"
+        if self.measured is not None:
+            yield (
+                "beside runs of llama.cpp: rooftree validate --engine llama.cpp --model FILE.gguf"
+                f" --profile {self.file} --fidelity calibrated"
+            )
 
 
 def answer(question: DevicesQuestion) -> Devices | NewDevice:

@@ -52,7 +52,18 @@ def test_a_measured_laptop_is_optimized_for_and_validated(rooftree, few_shapes, 
     assert json.loads(done.out)["choices"]
 
     words = ("--engine", "llama.cpp", "--model", model, "--profile", profile)
-    few = ("--fidelity", "calibrated", "--batch", "1", "--context", "64", "--new-tokens", "8", "--per-cell", "1")
+    few = (
+        "--fidelity",
+        "calibrated",
+        "--batch",
+        "1",
+        "--context",
+        "64",
+        "--new-tokens",
+        "8",
+        "--per-cell",
+        "1",
+    )
     rest = (
         "--rounds",
         "1",
