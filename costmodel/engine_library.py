@@ -1,4 +1,5 @@
-"""Which serving engines are known? One module under `engines/` each; adding a file adds an engine.
+"""Which serving engines are known? One module under `engines/` each; adding a file adds an engine,
+and installed packages provide others.
 
 A file of the user's (`costmodel.engines.record.file`) stands for one of them with numbers measured
 on a machine.
@@ -7,6 +8,7 @@ on a machine.
 import importlib
 import pkgutil
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -14,12 +16,13 @@ from costmodel import engines
 from costmodel.engines import refining
 from costmodel.engines.record.engine import Engine
 from costmodel.engines.record.refining import Refining
-from hardware_profiles.errors import UnknownNameError
+from hardware_profiles.entry_points import provided
+from hardware_profiles.errors import InputError, UnknownNameError
 
 
 @cache
-def _records() -> Mapping[str, tuple[str, Engine]]:
-    """Module and record of every engine, by name."""
+def _shipped() -> Mapping[str, tuple[str, Engine]]:
+    """Module and record of every engine here, by name."""
     modules = sorted(
         module.name for module in pkgutil.iter_modules(engines.__path__) if not module.ispkg
     )
@@ -27,6 +30,21 @@ def _records() -> Mapping[str, tuple[str, Engine]]:
         (name, importlib.import_module(f"{engines.__name__}.{name}").ENGINE) for name in modules
     ]
     return {record.name: (module, record) for module, record in records}
+
+
+@cache
+def _records() -> Mapping[str, tuple[str, Engine]]:
+    """Module and record of every engine, by name; those of packages have no module here."""
+    shipped = _shipped()
+
+    def require_free(engine: Engine) -> None:
+        if engine.name in shipped:
+            raise InputError("is the name of a shipped engine", key="name", value=engine.name)
+
+    others = provided("rooftree.engines", Engine, require_free)
+    # nothing here writes configurations for them, whatever these can express
+    own = {engine.name: ("", replace(engine, options=None)) for engine in others}
+    return {**shipped, **own}
 
 
 def engine_names() -> list[str]:
@@ -49,6 +67,8 @@ def load_engine(name: str) -> Engine:
         UnknownNameError: no such engine; the nearest names are offered.
         InputError: an engine file that cannot be read or is wrong.
     """
+    if name in _shipped():  # what packages provide may be made of it
+        return _shipped()[name][1]
     if not _is_file(name):
         return _records()[_known(name)][1]
     from costmodel.engines.record.file import parse_engine_file, with_file

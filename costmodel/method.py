@@ -14,7 +14,7 @@ from typing import Literal
 
 from costmodel.citation import Citation, Reported
 from costmodel.drafting_stage import Draft
-from costmodel.pace import EXACT_COMMITS, Refine, Routing, Samples, Spans
+from costmodel.pace import EXACT_COMMITS, Advance, Refine, Routing, Samples, Spans
 from costmodel.transforms.declared import LayerSchedule, Transform, WeightTransform
 
 __all__ = [
@@ -271,7 +271,7 @@ class Method:
     stop: Stop = Stop()
     verify: Verify = Verify(rule="none")
     refine: Refine | None = None
-    advance: Spans | Samples | Routing | None = None
+    advance: Advance | None = None
     batch: Batch = Batch()
     host_s: float = 0.0
     deployment: Mapping[str, int] = field(default_factory=dict)
@@ -329,7 +329,7 @@ class Method:
     @property
     def stages(self) -> tuple[Draft, ...]:
         """Stages of drafting, and who writes first where whole steps are judged."""
-        return (self.advance.draft,) if isinstance(self.advance, Routing) else self.draft
+        return self.draft if self.advance is None else self.advance.writes_first
 
     @property
     def drafts(self) -> bool:

@@ -6,7 +6,7 @@ whole. Leaves out what steps cost (`costmodel.answers`) and the text.
 """
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from costmodel.drafting_stage import Draft
 from hardware_profiles.errors import InputError, UnknownNameError
@@ -54,6 +54,7 @@ _REFINE_RANGES = {
     "closing_passes": (0, _MOST_TOKENS),
     "copies": (1, 1024),
     "vocab_state_bytes": (0.0, 1024.0),
+    "launch_ratio": (0.0, 100.0),
 }
 
 
@@ -100,6 +101,11 @@ class Refine:
             none.
         vocab_state_bytes: bytes of a value that is kept per token of a block and entry of the
             vocabulary, and read and written in every pass; 0: none is.
+        launch_ratio: operations that its authors' code dispatches in a layer of a pass which renews
+            nothing, over those of a plain layer; the host launches them for so much longer where
+            passes are not captured.
+        waits_in_layers: that code reads positions back from the device in every such layer, so that
+            host and device take turns there.
 
     Raises:
         UnknownNameError: a kind of pass or a commit rule that does not exist.
@@ -121,6 +127,8 @@ class Refine:
     copies: int = 1
     auxiliary: str = ""
     vocab_state_bytes: float = 0.0
+    launch_ratio: float = 1.0
+    waits_in_layers: bool = False
 
     def __post_init__(self) -> None:
         for kind, name, choices in (
@@ -138,8 +146,37 @@ class Refine:
                 )
 
 
+class Advance:
+    """A way to bring several tokens a step of which none is verified by itself.
+
+    A kind of it is a record that derives from this one, and the cost of its steps, registered with
+    `costmodel.answers.steps.advance_step`.
+
+    Attributes:
+        text_changes: why the text is another one than the target's, in words.
+    """
+
+    __slots__ = ()
+    text_changes: ClassVar[str]
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Mean tokens that a step brings where none are stated with the question, >= 1."""
+        raise NotImplementedError
+
+    @property
+    def writes_first(self) -> tuple[Draft, ...]:
+        """Networks beside the target that write what it judges."""
+        return ()
+
+    @property
+    def summary(self) -> str:
+        """What a step does, in a sentence without its stop."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Spans:
+class Spans(Advance):
     """Decoding on two levels: most of the target runs once for several tokens, the rest of it for
     each of them.
 
@@ -150,14 +187,25 @@ class Spans:
         merges_cache: the other layers cache one entry per span.
     """
 
+    text_changes: ClassVar[str] = "most layers see a span of tokens as one"
     tokens: float
     layers: float
     context_tokens: int | None = None
     merges_cache: bool = True
 
+    @property
+    def tokens_per_step(self) -> float:
+        """Those of a span."""
+        return self.tokens
+
+    @property
+    def summary(self) -> str:
+        """What runs how often."""
+        return f"Spans: most layers run once for {self.tokens:g} tokens, the others for each"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Samples:
+class Samples(Advance):
     """Several sequences of one request that are decoded together and share its cached text.
 
     Args:
@@ -169,13 +217,27 @@ class Samples:
             target, reads at once; 0: nothing is scored so.
     """
 
+    text_changes: ClassVar[str] = "the answer is chosen among several"
     rows: float
     tokens: float = 1.0
     judged_tokens: int = 0
 
+    @property
+    def tokens_per_step(self) -> float:
+        """Those of the answer."""
+        return self.tokens
+
+    @property
+    def summary(self) -> str:
+        """What a pass computes and brings."""
+        return (
+            f"Samples: a pass computes {self.rows:g} rows of a request and brings"
+            f" {self.tokens:g} tokens of its answer"
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Routing:
+class Routing(Advance):
     """Steps of reasoning that a draft model writes, another model judges whole, and the target
     writes again if need be.
 
@@ -187,7 +249,26 @@ class Routing:
             `none`.
     """
 
+    text_changes: ClassVar[str] = "steps that another model wrote stay"
     draft: Draft
     tokens: int
     accepted_ratio: float
     judge: Literal["none", "draft", "target"]
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Those of a step of reasoning."""
+        return float(self.tokens)
+
+    @property
+    def writes_first(self) -> tuple[Draft, ...]:
+        """The draft model."""
+        return (self.draft,)
+
+    @property
+    def summary(self) -> str:
+        """What is written at a time, and how much of it stays."""
+        return (
+            f"Steps: {self.tokens} tokens at a time are written beside the target, which writes"
+            f" {1.0 - self.accepted_ratio:.0%} of them again"
+        )

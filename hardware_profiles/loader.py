@@ -9,12 +9,13 @@ Measuring a device is left to `rooftree calibrate`, which writes files of the sa
 import math
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hardware_profiles.entry_points import provided
 from hardware_profiles.errors import InputError, UnknownNameError, joined, separate
 from hardware_profiles.fitted.constants import NEUTRAL, OPERATIONS, RECORDS, Constants
 from hardware_profiles.fitted.corrections import Correction
@@ -56,7 +57,7 @@ SCALARS = {
 
 def device_names() -> list[str]:
     """Names of the devices that can be loaded, sorted; no file is opened."""
-    return sorted(_files())
+    return sorted([*_files(), *_provided()])
 
 
 def load_device(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Device:
@@ -97,13 +98,24 @@ def _files() -> dict[str, Path]:
 
 
 @cache
+def _provided() -> Mapping[str, Device]:
+    """Devices of installed packages, by name."""
+    return {device.name: device for device in provided("rooftree.devices", Device, _require_free)}
+
+
+def _require_free(device: Device) -> None:
+    if device.name in _files():
+        raise InputError("is the name of a shipped device", key="name", value=device.name)
+
+
+@cache
 def _resolved(name: str) -> str:
-    files = _files()
-    if name in files:
+    if name in _files():  # what packages provide may be made of it
         return name
-    matches = [file for file in files if _bare(file) == _bare(name)]
+    names = device_names()
+    matches = [known for known in names if _bare(known) == _bare(name)]
     if len(matches) != 1:
-        raise UnknownNameError("device", name, sorted(files))
+        raise UnknownNameError("device", name, names)
     return matches[0]
 
 
@@ -113,7 +125,7 @@ def _bare(name: str) -> str:
 
 @cache
 def _shipped(name: str) -> Device:
-    return _read(_files()[name])
+    return _read(_files()[name]) if name in _files() else _provided()[name]
 
 
 def _parsed(path: Path) -> "DeviceFile":

@@ -84,7 +84,7 @@ def simulate(scenario: Scenario, *, progress: Progress | None = None) -> Simulat
         return collect(scenario, [stage])
     closed = workload.users is not None
     decoders = Stage(
-        new_pool(_after_prompts(scenario), generator),
+        new_pool(after_prompts(scenario), generator),
         workload,
         scenario.replicas,
         **routed,
@@ -92,7 +92,7 @@ def simulate(scenario: Scenario, *, progress: Progress | None = None) -> Simulat
         disaggregated=closed,
     )
     prompts = Stage(
-        _prompt_pool(scenario, generator),
+        prompt_pool(scenario, generator),
         workload,
         apart.prefill_replicas,
         **routed,
@@ -102,7 +102,7 @@ def simulate(scenario: Scenario, *, progress: Progress | None = None) -> Simulat
     return collect(scenario, [decoders, prompts])
 
 
-def _after_prompts(scenario: Scenario) -> Scenario:
+def after_prompts(scenario: Scenario) -> Scenario:
     """What replicas that only decode see: requests that were received before, and have their first
     token.
     """
@@ -179,7 +179,7 @@ def new_pool(scenario: Scenario, generator: np.random.Generator) -> Pool:
     )
 
 
-def _prompt_pool(scenario: Scenario, generator: np.random.Generator) -> Pool:
+def prompt_pool(scenario: Scenario, generator: np.random.Generator) -> Pool:
     """Replicas that compute prompts and first tokens, and nothing else."""
     assert scenario.disaggregation is not None
     apart = scenario.disaggregation

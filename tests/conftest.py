@@ -86,6 +86,12 @@ def published_rows():
 
 
 @pytest.fixture(scope="session")
+def published_kernels(published):
+    """The folder of measured kernels that travel with the tests, a few dozen of each table."""
+    return published / "kernels"
+
+
+@pytest.fixture(scope="session")
 def measured_kernels(reference_data):
     """The folder of tables of measured kernels, which lies beside us and is not ours to ship."""
     return reference_data / "kernels"

@@ -1,4 +1,4 @@
-"""The repository keeps its own rules: folders, sizes, imports, words."""
+"""The repository keeps its own rules of form, which only its text can tell: folders, names, words."""
 
 import ast
 import re

@@ -124,6 +124,7 @@ class Answer(ABC):
     Attributes:
         name: of its file, NAME.json.
         unwritten: attributes that are no part of the JSON object.
+        spread: attributes whose own attributes are keys of the JSON object in their place.
         frame_columns: attributes of its rows that a data frame has; empty: those of its first table.
         is_written: its files were written while it was made, where `--out` and `--csv` say.
         inputs: what was asked, by keyword, names resolved.
@@ -131,6 +132,7 @@ class Answer(ABC):
 
     name: ClassVar[str]
     unwritten: ClassVar[tuple[str, ...]] = ()
+    spread: ClassVar[tuple[str, ...]] = ()
     frame_columns: ClassVar[tuple[str, ...]] = ()
     is_written: ClassVar[bool] = False
     inputs: Mapping[str, Any]

@@ -1,7 +1,7 @@
 """What does this machine have, what would run on it, and would measurements on its GPU be true?"""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -10,13 +10,22 @@ from app.answers.campaign import ForecastLine, forecast_lines, forecast_table
 from app.answers.progress import progress_lines
 from app.questions.doctor import DoctorQuestion
 from app.questions.field import inputs_of
-from hardware_profiles.errors import InputError
+from costmodel.architectures.library import load_model
+from costmodel.passes.deployment import Deployment
+from costmodel.passes.forward import pass_cost
+from costmodel.passes.precision import Precision
+from hardware_profiles.errors import InputError, UnknownNameError
+from hardware_profiles.loader import load_device
+from hardware_profiles.profile import Device
 from real_runs.campaigns.campaign import opened_campaign
 from real_runs.campaigns.forecast import forecast
 from real_runs.campaigns.shipped import campaign_file
 from real_runs.doctor import Finding, diagnose
+from real_runs.models.loading.weights import SHIPPED_NAME
 
 _RECORDING = "gpu-record"
+_USUAL_CARD = "h100-sxm"  # of a forecast where no GPU is here and none is named
+_CONTEXT = 256  # tokens that a pass of a recording finds in the cache, about
 _MOST_CHARACTERS = 70  # of a detail on the screen
 
 
@@ -103,6 +112,7 @@ class GpuDiagnosis(Answer):
         findings: of its probes.
         records: what `rooftree campaign gpu-record` would record on it.
         sentences: what that takes.
+        absent: why no such GPU is here, and what is recorded was forecast for another machine.
     """
 
     name: ClassVar[str] = ""
@@ -110,6 +120,7 @@ class GpuDiagnosis(Answer):
     findings: Sequence[ProbeRow]
     records: Sequence[ForecastLine]
     sentences: Sequence[str]
+    absent: str | None = None
 
     @property
     def own_rows(self) -> Sequence[ProbeRow]:
@@ -127,11 +138,13 @@ class GpuDiagnosis(Answer):
         yield from self.sentences
 
     def require(self) -> None:
-        """End where numbers of the GPU would not be true.
+        """End where there is no such GPU, or its numbers would not be true.
 
         Raises:
             InputError: naming the probes.
         """
+        if self.absent is not None:
+            raise InputError(self.absent, key="--device", value=self.inputs["device"])
         wrong = [row.probe for row in self.findings if row.state == "wrong"]
         if wrong:
             raise InputError(
@@ -165,22 +178,61 @@ def _rows(findings: Sequence[Finding]) -> list[FindingRow]:
 
 
 def _examined(question: DoctorQuestion) -> GpuDiagnosis:
-    """Run the probes of a GPU, each in a process of its own."""
+    """Run the probes of a GPU, each in a process of its own; where it is not here, say what a
+    campaign would record on one.
+    """
     # they load torch, which the machine may lack
     from real_runs.gpu_doctor import examine
     from real_runs.models.device import checked_device
 
-    checked_device(question.device)
+    expected = forecast(opened_campaign(campaign_file(Path(_RECORDING))))
+    diagnosis = GpuDiagnosis(
+        inputs=inputs_of(question),
+        findings=(),
+        records=forecast_lines(expected),
+        sentences=expected.sentences,
+    )
+    try:
+        checked_device(question.device)
+    except InputError as error:
+        if (card := _forecast_card(question.device)) is None:
+            raise
+        return replace(
+            diagnosis,
+            sentences=[*expected.sentences, _pace(card), "no GPU of this machine was tried"],
+            absent=error.message,
+        )
     tell = progress_lines(question.quiet)
     results = examine(
         question.device,
         progress=lambda result: tell(f"{result.probe}: {result.state}, {result.seconds:.1f} s"),
     )
-    rows = [ProbeRow(**asdict(result)) for result in results]
-    expected = forecast(opened_campaign(campaign_file(Path(_RECORDING))))
-    return GpuDiagnosis(
-        inputs=inputs_of(question),
-        findings=rows,
-        records=forecast_lines(expected),
-        sentences=expected.sentences,
+    return replace(diagnosis, findings=[ProbeRow(**asdict(result)) for result in results])
+
+
+def _forecast_card(device: str) -> Device | None:
+    """The profile of a GPU that is not here: the one of that name, or the usual one for `cuda`."""
+    try:
+        card = load_device(_USUAL_CARD if device.partition(":")[0] == "cuda" else device)
+    except UnknownNameError:
+        return None
+    return card if card.kind == "gpu" else None
+
+
+def _pace(card: Device) -> str:
+    """What the forecast's seconds rest on, and whether that holds on a card.
+
+    Raises:
+        InputError: the card has no peak in the format of a recording.
+    """
+    deployment = Deployment(
+        architecture=load_model(SHIPPED_NAME),
+        device=card,
+        precision=Precision(weights="bf16", activations="bf16", kv="bf16"),
+        fidelity="calibrated",
+    )
+    kernels_s = float(pass_cost(deployment, batch=1, query_tokens=1, context=_CONTEXT).total_s)
+    return (
+        f"seconds rest on passes of 9 to 17 ms, in which an H100 waits for launches; the kernels of"
+        f" one take {kernels_s * 1e3:.1f} ms on {card.name}"
     )

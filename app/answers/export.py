@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from app.answers.answer import Answer
+from app.answers.methods.words import engine_needs
 from app.exporters.dialect import options_of
 from app.exporters.registry import ENGINES, MASKED_PROGRAMS, write_export
 from app.exporters.registry import export as export_configuration
@@ -72,15 +73,7 @@ def answer(question: ExportQuestion) -> ExportedFiles:
         result = _tree_alone(question)
     else:
         _require_engine(question.engine)
-        result = export_configuration(
-            exported_configuration(question),
-            question.engine,
-            question.engine_version,
-            synthetic=question.synthetic,
-            approximate=question.approximate,
-            variant=question.variant,
-            node_devices=question.node_devices,
-        )
+        result = _exported(question)
     folder = question.out
     return ExportedFiles(
         inputs=inputs_of(question),
@@ -91,6 +84,30 @@ def answer(question: ExportQuestion) -> ExportedFiles:
         notes=result.notes,
         result=result,
     )
+
+
+def _exported(question: ExportQuestion) -> ExportResult:
+    """A configuration in the form that the engine loads.
+
+    Raises:
+        InputError: the engine cannot express it; of a method of the reader's own with what an
+            engine would have to have.
+    """
+    chosen = exported_configuration(question)
+    try:
+        return export_configuration(
+            chosen,
+            question.engine,
+            question.engine_version,
+            synthetic=question.synthetic,
+            approximate=question.approximate,
+            variant=question.variant,
+            node_devices=question.node_devices,
+        )
+    except InputError as error:
+        if chosen.entry is not None and error.key == "method":
+            error.message += f"; {engine_needs(chosen.entry, question.engine)}"
+        raise
 
 
 def _require_engine(name: str) -> None:

@@ -10,8 +10,8 @@ from app.answers.answer import Column
 from app.answers.cells import MarkedCell, names_of
 from app.questions.resolve.chosen_configuration import configuration_of
 from costmodel.configuration import DecodingConfiguration
-from costmodel.optimizers.joint.search import Design, Unplaced
-from costmodel.optimizers.joint.space import JointQuestion, Placement, all_placements
+from costmodel.optimizers.joint.search import Design, UnmetPlacement
+from costmodel.optimizers.joint.space import Placement, all_placements
 from costmodel.optimizers.layouts import Layout
 from hardware_profiles.errors import InputError
 
@@ -88,26 +88,18 @@ def placed(design: Design) -> dict[str, Any]:
     }
 
 
-def marked_placements(
-    question: JointQuestion, unplaced: Sequence[Unplaced]
-) -> list[MarkedPlacement]:
-    """Rows of placements that cannot run.
-
-    Args:
-        question: of the search.
-        unplaced: what it could not place.
-    """
-    where = question.question.deployment
+def marked_placements(unmet: Sequence[UnmetPlacement]) -> list[MarkedPlacement]:
+    """Rows of placements that cannot run."""
     return [
         MarkedPlacement(
-            model=where.model,
+            model=cell.deployment.model,
             device=cell.placement.device,
-            engine=where.engine,
+            engine=cell.deployment.engine,
             tp=cell.placement.layout.tensor,
             layout=str(cell.placement.layout),
             dtype=cell.placement.weights,
             kv_dtype=cell.placement.cache,
             reason=cell.reason,
         )
-        for cell in unplaced
+        for cell in unmet
     ]

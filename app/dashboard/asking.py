@@ -7,6 +7,7 @@ an answer (`answers`).
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from app.answers.answer import Answer
@@ -14,6 +15,7 @@ from app.cli.door import answer_of, question_of
 from app.dashboard.held import as_shown
 from app.dashboard.state import asked_line
 from app.questions.field import Question, fields_of
+from costmodel.method_library import spelled
 
 Value = str | int | float | bool | tuple[str, ...] | tuple[int, ...] | None
 Values = Mapping[str, Value]  # by field, in the order of the command line
@@ -35,7 +37,8 @@ class Asked:
     @property
     def line(self) -> str:
         """The command line that asks the same, without the server's folders."""
-        return as_shown(asked_line(self.verb, self._stated))
+        named = {name: _with_files(name, value) for name, value in self._stated.items()}
+        return as_shown(asked_line(self.verb, named))
 
     def question(self) -> Question:
         """The question, whose values are of the types of its fields.
@@ -66,3 +69,18 @@ class Asked:
     @property
     def _stated(self) -> Values:
         return {name: value for name, value in self.values.items() if value}
+
+
+def _with_files(name: str, value: Value) -> Value:
+    """A value of a field as a command line states it: a method of the reader's own by its file."""
+    if name not in ("method", "drafter"):
+        return value
+    if isinstance(value, tuple):
+        return tuple(_with_file(str(word)) for word in value)
+    return _with_file(value) if isinstance(value, str) else value
+
+
+def _with_file(text: str) -> str:
+    slug, separator, source = text.partition(":")
+    file = spelled(slug)
+    return f"{slug if file == slug else Path(file).name}{separator}{source}"

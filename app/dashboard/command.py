@@ -12,6 +12,7 @@ from app.dashboard.link import link
 from app.questions.dashboard import DashboardQuestion
 from app.questions.field import inputs_of
 from costmodel.configuration.file import read_configuration
+from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError
 
 
@@ -57,8 +58,10 @@ def answer(question: DashboardQuestion) -> Dashboard:
     """The link of a configuration, and the pages to serve.
 
     Raises:
-        InputError: a file that holds no configuration, or one that no link can say.
+        InputError: a file that holds no configuration or no method, or one that no link can say.
     """
+    for file in question.method or ():
+        load_method(str(file))  # known by its slug from here on
     address = None
     if question.config is not None:
         configuration = read_configuration(question.config)

@@ -416,15 +416,19 @@ def address(state: State) -> dict[str, str]:
     }
 
 
-@lru_cache(maxsize=64)
 def known_names(name: str) -> Sequence[str] | None:
     """The names that a field may hold; None where it holds no name of a catalogue."""
+    # methods that are read from files join the others while a server runs
+    return drafting_methods() if name == "method" else _listed_names(name)
+
+
+@lru_cache(maxsize=64)
+def _listed_names(name: str) -> Sequence[str] | None:
     catalogues: Mapping[str, Callable[[], Iterable[str | Path]]] = {
         "model": model_names,
         "draft": model_names,
         "device": device_names,
         "other_device": device_names,
-        "method": drafting_methods,
         "trace": recordings,
         "other_trace": recordings,
         "confidence": shipped_confidence,
@@ -466,7 +470,12 @@ def _require_known(name: str, value: str) -> None:
         return
     empty = FIELDS[name].default == "" and value == ""
     if names is not None and not empty and value not in names:
-        raise UnknownNameError(name.replace("_", " "), value, list(names), key=name)
+        error = UnknownNameError(name.replace("_", " "), value, list(names), key=name)
+        if name == "method":
+            error.message += (
+                "; a server learns one of your own by `rooftree dashboard --method FILE`"
+            )
+        raise error
 
 
 def as_sold(state: State) -> State:

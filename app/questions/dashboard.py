@@ -1,6 +1,7 @@
 """What does `dashboard` ask?"""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 from app.questions.field import Field, Group, Question
@@ -27,6 +28,13 @@ class DashboardQuestion(Question):
         ),
     ] = "127.0.0.1"
     config: Config = None
+    method: Annotated[
+        list[Path] | None,
+        Field(
+            "TOML file of a method of your own, which pages and links then name. Repeatable.",
+            Group.DRAFTING,
+        ),
+    ] = None
     only_link: Annotated[
         bool,
         Field("With --config: print the link and serve nothing.", Group.OUTPUT, spelled="--link"),

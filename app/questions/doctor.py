@@ -19,6 +19,15 @@ class DoctorQuestion(Question):
         bool,
         Field("Try the GPU: would measurements on it be true? About a minute.", Group.HARDWARE),
     ] = False
-    device: Annotated[str, Field("With --gpu: torch device.", Group.HARDWARE)] = "cuda"
+    device: Annotated[
+        str,
+        Field(
+            (
+                "With --gpu: torch device; of one that is not here, or of a profile such as"
+                " h100-sxm, what a campaign would record on it."
+            ),
+            Group.HARDWARE,
+        ),
+    ] = "cuda"
     json: Json = False
     quiet: Quiet = False

@@ -48,7 +48,7 @@ class StartedOptions:
             Group.DRAFTING,
         ),
     ] = None
-    method: Annotated[str | None, Field("Method slug.", Group.DRAFTING)] = None
+    method: Annotated[str | None, Field("Method slug or TOML file.", Group.DRAFTING)] = None
     draft_tokens: Annotated[
         int | None,
         Field("Draft tokens K.", Group.DRAFTING, least=0, most=MOST_DRAFT_TOKENS),
@@ -125,6 +125,18 @@ class ExportQuestion(ImitatedOptions, ServedOptions, StartedOptions, Question):
     """
 
     answered_by: ClassVar[str] = "app.answers.export"
+    begins: ClassVar[tuple[str, ...]] = (
+        "config",
+        "model",
+        "method",
+        "draft_tokens",
+        "tp",
+        "batch",
+        "out",
+        "approximate",
+        "engine_version",
+        "json",
+    )
     engine: Annotated[
         str,
         Field(

@@ -287,7 +287,10 @@ DraftDtype = Annotated[
 MethodOrTraces = Annotated[
     str,
     Field(
-        "Method slug (`rooftree methods`); default: the trace's, else speculative decoding.",
+        (
+            "Method slug (`rooftree methods`) or TOML file of your own; default: the trace's, else"
+            " speculative decoding."
+        ),
         Group.DRAFTING,
         reads=MethodName(),
         names="methods",
@@ -344,9 +347,9 @@ Drafters = Annotated[
     list[str] | None,
     Field(
         (
-            "METHOD[:SOURCE], SOURCE being a rate, rates by position, length=2.4 (tokens per step;"
-            " length=2.4@3 at K=3), or a trace; without SOURCE, the published figure that suits the"
-            " model best."
+            "METHOD[:SOURCE], METHOD being a slug or a TOML file, SOURCE a rate, rates by position,"
+            " length=2.4 (tokens per step; length=2.4@3 at K=3), or a trace; without SOURCE, the"
+            " published figure that suits the model best."
         ),
         Group.DRAFTING,
     ),
@@ -481,6 +484,15 @@ Canvas = Annotated[
     int | None,
     Field(
         "Tokens behind the prompt that are refined; default: as recorded.", Group.MASKED, least=1
+    ),
+]
+Against = Annotated[
+    str,
+    Field(
+        "Model whose plain decoding masked blocks are compared with, on the same devices; default:"
+        " the same model, one token a pass.",
+        Group.MASKED,
+        names="models",
     ),
 ]
 SloTtft = Annotated[

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from hardware_profiles.errors import InputError, UnknownNameError
+from hardware_profiles.errors import InputError
 from hardware_profiles.units import MILLI, amount_of_bytes
 
 MOST_DRAFT_TOKENS = 4095
@@ -276,7 +276,9 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class MethodName:
-    """A method by its slug or by its kind of drafter, as the slug; an empty text names none."""
+    """A method by its slug, by its kind of drafter or by its file, as the slug; an empty text names
+    none.
+    """
 
     placeholder: ClassVar[str] = "<method>"
 
@@ -285,19 +287,16 @@ class MethodName:
 
         Raises:
             UnknownNameError: there is no such method.
-            InputError: one that cannot be priced, with the reason of its entry.
+            InputError: one that cannot be priced, with the reason of its entry, or a file that
+                holds none.
         """
         # the library of methods, which is more than help has time to load
-        from costmodel.answers.settings import method_of
-        from costmodel.method_library import load_method, method_names, require_priced
+        from costmodel.answers.settings import stated_method
+        from costmodel.method_library import load_method, require_priced
 
-        if not text:
-            return ""
-        try:
-            slug = method_of(text)
-        except InputError:
-            raise UnknownNameError("method", text, method_names()) from None
-        require_priced(load_method(slug))
+        slug = stated_method(text) if text else ""
+        if slug:
+            require_priced(load_method(slug))
         return slug
 
     def written(self, value: str) -> str:

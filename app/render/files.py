@@ -11,7 +11,6 @@ from hardware_profiles.whole_file import whole_folder
 PAGES: Mapping[str, str] = {
     "Predictions": "app.render.html.explain_report",
     "BreakEvens": "app.render.html.explain_report",
-    "JointAnswer": "app.render.html.joint_page",
     "ValidationReport": "app.render.html.validation_page",
     "Recommended": "app.render.html.report",
 }

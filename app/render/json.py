@@ -41,15 +41,17 @@ def jsonable(value: Any) -> Any:
     if is_dataclass(value):
         optional = isinstance(value, Row | Answer)
         unwritten = value.unwritten if isinstance(value, Answer) else ()
-        value = {
-            field.name.removesuffix("_"): entry
-            for field in fields(value)
-            if field.name not in unwritten
-            and (
-                (entry := getattr(value, field.name)) is not None
-                or not (optional and field.default is None)
-            )
-        }
+        spread = value.spread if isinstance(value, Answer) else ()
+        written: dict[str, Any] = {}
+        for field in fields(value):
+            entry = getattr(value, field.name)
+            if field.name in spread:
+                written |= jsonable(entry)
+            elif field.name not in unwritten and not (
+                entry is None and optional and field.default is None
+            ):
+                written[field.name.removesuffix("_")] = entry
+        value = written
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, Mapping):

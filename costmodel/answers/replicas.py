@@ -7,6 +7,7 @@ requests see under a load (`loads`), how many replicas one needs (`capacity`), p
 and routing (see the simulator).
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +15,10 @@ import numpy as np
 from costmodel.answers.estimate import Setting, chunked_prefill_s, estimate, mixed_prefill_s
 from costmodel.answers.first_token import Prompts, composed_iterations, first_token_s
 from costmodel.answers.loads import Curve
+from costmodel.answers.steps.refine_step import pass_rows
 from costmodel.answers.workload import Load
 from costmodel.laws.acceptance import Acceptance
+from costmodel.laws.refining import reads_prompts, refine_of
 from costmodel.passes.ops import Array, Number
 
 
@@ -47,23 +50,24 @@ def replica_curve(
         token_budget: most query tokens of an iteration; None: prompts are never split.
     """
     copies = 1 if setting.plan is None else setting.plan.data
-    budget, rows = np.inf if token_budget is None else float(token_budget), step_rows(a)
+    budget = np.inf if token_budget is None else float(token_budget)
+    context = own_load(setting, a, load).decode_context
+    rows = step_rows(setting, a, context)
     most = float(
         most_sharing(load, rows, budget, load.output_tokens / a.tokens_per_step)
         * setting.parallel_prompts
     )
     b = np.arange(copies, max(min(largest, most), copies) + 1, copies, dtype=np.float64)
-    step = np.asarray(estimate(setting, a, batch=b, context=load.decode_context).step_s)
-    prompts = replica_prompts(
-        setting, load, batch=b, rows=rows, drafts=a.draft_tokens > 0, token_budget=budget
-    )
-    speeds = replica_speeds(
+    step = np.asarray(estimate(setting, a, batch=b, context=context).step_s)
+    prompts, speeds = busy_replica(
         setting,
-        b,
-        step,
-        prompts,
-        output_tokens=load.output_tokens,
+        a,
+        load,
+        batch=b,
+        step_s=step,
+        rows=rows,
         tokens_per_step=a.tokens_per_step,
+        token_budget=budget,
     )
     return curve_of(setting, b, step, prompts, speeds)
 
@@ -92,8 +96,110 @@ def curve_of(
     )
 
 
-def step_rows(a: Acceptance) -> float:
-    """Query tokens of one decoding request's step, on average."""
+def busy_replica(
+    setting: Setting,
+    a: Acceptance,
+    load: Load,
+    *,
+    batch: Array,
+    step_s: Array,
+    rows: Number,
+    tokens_per_step: Number,
+    token_budget: Number = np.inf,
+    slower: Number = 1.0,
+) -> tuple[Prompts, ReplicaSpeeds]:
+    """What prompts take of a replica that is kept busy, and what it does then.
+
+    Args:
+        setting: target, device, drafter and engine.
+        a: the configuration, or one of several that decode alike.
+        load: whose prompts and outputs.
+        batch: requests in flight, along the last axis.
+        step_s: of a decode step; broadcasts with the batch and the rest.
+        rows: query tokens of one decoding request's step.
+        tokens_per_step: that a step emits per request.
+        token_budget: most query tokens of an iteration; infinite: prompts are never split.
+        slower: ratio by which all passes take longer.
+    """
+    steps_s = step_s * np.asarray(slower)
+    prompts = replica_prompts(
+        setting,
+        load,
+        batch=batch,
+        rows=rows,
+        drafts=a.draft_tokens > 0,
+        token_budget=token_budget,
+    ).slower(np.asarray(slower))
+    output, computed = load.output_tokens, computed_tokens(setting, a, load.output_tokens)
+    behind = 1.0
+    if _refines(setting, a):  # whose first token comes with the last pass over the first block
+        block = float(setting.drafter.method.shape.nodes)
+        passes = block / np.asarray(tokens_per_step)
+        prompts = replace(
+            prompts,
+            iterations=prompts.iterations + passes,
+            alone_s=prompts.alone_s + passes * steps_s[..., :1],
+        )
+        behind = max(1.0 - block / computed, 1.0 / computed)
+    speeds = replica_speeds(
+        setting,
+        batch,
+        steps_s,
+        prompts,
+        output_tokens=output,
+        tokens_per_step=tokens_per_step * (output / computed),
+    )
+    return prompts, speeds._replace(tpot_s=speeds.tpot_s * behind)
+
+
+def own_load(setting: Setting, a: Acceptance, load: Load) -> Load:
+    """The load as the steps of a configuration meet it: before masked blocks, what is cached of a
+    request ends where its canvas begins, and on average half of that is decoded.
+
+    Args:
+        setting: target, device, drafter and engine.
+        a: the configuration.
+        load: requests to serve.
+    """
+    if not _refines(setting, a):
+        return load
+    canvas = float(refine_of(setting.drafter.method).canvas_tokens)
+    behind = min(canvas, load.output_tokens) / 2.0
+    return replace(
+        load,
+        decode_context=load.decode_context - behind,
+        longest_context=load.longest_context - behind,
+    )
+
+
+def computed_tokens(setting: Setting, a: Acceptance, output_tokens: float) -> float:
+    """Tokens that are computed for an output: masked blocks are finished, so that half a block is
+    beyond the end on average.
+
+    Args:
+        setting: target, device, drafter and engine.
+        a: the configuration.
+        output_tokens: mean output length.
+    """
+    beyond = (setting.drafter.method.shape.nodes - 1) / 2.0 if _refines(setting, a) else 0.0
+    return output_tokens + beyond
+
+
+def _refines(setting: Setting, a: Acceptance) -> bool:
+    return setting.drafter.method.refine is not None and a.draft_tokens > 0
+
+
+def step_rows(setting: Setting, a: Acceptance, context: float) -> float:
+    """Query tokens of one decoding request's step, or of a pass over masked blocks, on average.
+
+    Args:
+        setting: whose method decodes.
+        a: the configuration.
+        context: cached tokens, or those before the canvas.
+    """
+    if _refines(setting, a):
+        method = setting.drafter.method
+        return pass_rows(method, tokens_per_step=a.tokens_per_step, context=context)
     return 1.0 + a.proposal_ratio * a.proposed_tokens
 
 
@@ -127,7 +233,8 @@ def replica_prompts(
 
     Alone, a prompt takes passes of its own; beside others its chunks join their decode steps. A
     chunk is what the budget leaves beside the decode rows, or the whole prompt where that is less.
-    A chunk reads the cache of those before it, half of the prompt on average.
+    A chunk reads the cache of those before it, half of the prompt on average. A prompt that every
+    masked block's first pass computes anew takes nothing beside these passes.
 
     Args:
         setting: target, device, drafter and engine.
@@ -138,6 +245,9 @@ def replica_prompts(
         drafts: the drafter processes prompts too.
         token_budget: most query tokens of an iteration; infinite: prompts are never split.
     """
+    if drafts and not reads_prompts(setting.drafter.method):
+        none = np.zeros(np.broadcast_shapes(*map(np.shape, (batch, rows, token_budget))))
+        return Prompts(mean_s=none, square=none, iterations=none, filled=none, alone_s=none)
     sharing = batch / setting.parallel_prompts  # requests whose prompts wait for each other
     left = np.asarray(token_budget - np.maximum(sharing - 1.0, 0.0) * rows, dtype=np.float64)
     room = np.maximum(left, 1.0)

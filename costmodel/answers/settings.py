@@ -14,12 +14,19 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.drafters.checkpoint import loads
 from costmodel.drafters.drafter import Drafter, build_drafter, custom_drafter
 from costmodel.drafters.formats import drafter_kv_bytes_per_token
-from costmodel.engine_library import load_engine
+from costmodel.engine_library import engine_names, load_engine
 from costmodel.engines.record.engine import Engine
 from costmodel.engines.record.overhead import Overhead
 from costmodel.laws.refined_method import method_policy, refined_method
 from costmodel.method import Method
-from costmodel.method_library import load_method, method_names, named_transforms, require_priced
+from costmodel.method_library import (
+    is_method_file,
+    load_method,
+    method_names,
+    named_transforms,
+    published_names,
+    require_priced,
+)
 from costmodel.parallel.plan import plan_of
 from costmodel.passes.formats import PLAIN, SIXTEEN_BITS, recipe_parts
 from costmodel.passes.forward import Deployment
@@ -27,7 +34,7 @@ from costmodel.passes.memory import kv_bytes
 from costmodel.passes.precision import Precision, precision
 from costmodel.passes.transform import apply
 from costmodel.transforms.declared import Transform
-from hardware_profiles.errors import InputError
+from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.loader import load_device
 from hardware_profiles.profile import Device
 from traces.kinds.acceptance import AcceptanceTrace
@@ -101,6 +108,34 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
     )
 
 
+def compared_with(setting: Setting, configuration: DecodingConfiguration, model: str) -> Setting:
+    """A setting whose speeds are compared with another model, decoded token by token on the same
+    devices.
+
+    Args:
+        setting: of the configuration.
+        configuration: model, device, method and formats by name.
+        model: the other one; empty: the setting stays as it is.
+
+    Raises:
+        InputError: a model that is unknown, or is not decoded token by token.
+
+    Example:
+        >>> masked = DecodingConfiguration(method="fast-dllm", deployment=DeploymentNames(model="llada-8b"))
+        >>> other = compared_with(build_setting(masked), masked, "llama-3.1-8b").against
+        >>> other.target.name, other.drafter.method.slug
+        ('llama-3.1-8b', 'autoregressive')
+    """
+    if not model:
+        return setting
+    deployment = replace(configuration.deployment, model=model)
+    other = build_setting(DecodingConfiguration(deployment=deployment))
+    if other.target.decodes_blocks:
+        rule = "must be decoded token by token, and decodes masked blocks"
+        raise InputError(rule, key="against", value=model)
+    return replace(setting, against=other)
+
+
 def configured_method(configuration: DecodingConfiguration) -> Method:
     """The entry that a configuration names, as it runs under the policy and on the canvas that it
     states.
@@ -152,6 +187,39 @@ def _holding(engine: Engine, names: DeploymentNames, d: Deployment, drafter: Dra
     )
 
 
+def stated_method(text: str, *, key: str | None = None) -> str:
+    """The slug of a method that a question names: by slug, as engines call it, or by the file that
+    holds it.
+
+    Args:
+        text: the name, or the path of the file.
+        key: that states it, for messages.
+
+    Raises:
+        UnknownNameError: there is none of that name; the nearest are offered.
+        InputError: a file that holds no method.
+    """
+    if is_method_file(text):
+        method = load_method(text)
+        require_known_engines(method, text)
+        return method.slug
+    try:
+        return method_of(text)
+    except InputError:
+        raise UnknownNameError("method", text, method_names(), key=key) from None
+
+
+def require_known_engines(method: Method, file: str) -> None:
+    """Refuse a method of a file that names engines which nobody knows.
+
+    Raises:
+        UnknownNameError: naming the first of them.
+    """
+    for name in method.engines:
+        if name not in engine_names():
+            raise UnknownNameError("engine", name, engine_names(), file=file, key="engines")
+
+
 def method_of(trace_method: str) -> str:
     """The slug of a method that a trace names, by slug (with or without hyphens) or as engines call
     it (`draft_model`).
@@ -162,7 +230,7 @@ def method_of(trace_method: str) -> str:
     name = trace_method.lower().replace("_", "-")
     if name in method_names():
         return name
-    for slug in method_names():
+    for slug in published_names():
         called = {name.replace("_", "-") for name in load_method(slug).engines.values()}
         if name in called or name == slug.replace("-", ""):
             return slug

@@ -15,9 +15,16 @@ from itertools import pairwise
 from typing import Any
 
 from costmodel.configuration.deployment import MOST_NAMES, DeploymentNames, require_name
-from costmodel.configuration.typed import known_fields, require_types
-from costmodel.method import Shape, Stop
-from costmodel.method_library import load_method, method_names
+from costmodel.method import Method, Shape, Stop
+from costmodel.method_file import method_document, method_from
+from costmodel.method_library import (
+    entry_of,
+    is_method_file,
+    learn_method,
+    load_method,
+    method_names,
+)
+from costmodel.typed import known_fields, require_types
 from hardware_profiles.errors import InputError
 from traces.kinds.naming import naming
 from traces.kinds.refine_policy import MOST_CANVAS_TOKENS, RefinePolicy, policy_of
@@ -113,6 +120,10 @@ class DecodingConfiguration:
             engine.
         provenance: where it comes from, as short texts and numbers.
 
+    Attributes:
+        entry: the method's fields, where it is none of the published ones; it goes with the
+            configuration, so that whoever reads it needs nothing else.
+
     Raises:
         InputError: a value of another type or out of range, or parts that contradict each other.
         UnknownNameError: there is no such method.
@@ -144,8 +155,10 @@ class DecodingConfiguration:
     max_length: int | None = None
     token_budget: int | None = None
     provenance: Mapping[str, str | float | int | None] = field(default_factory=dict, hash=False)
+    entry: Method | None = field(init=False, repr=False, hash=False)
 
     def __post_init__(self) -> None:
+        _set_entry(self)
         _check_types(self)
         _check_numbers(self)
         _check_shape(self)
@@ -231,7 +244,7 @@ class DecodingConfiguration:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form: `schema`, then every field; a static tree as parents and ranks, the root
-        included.
+        included; a method that is none of the published ones with its fields as `entry`.
         """
         values = {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
         shape = (
@@ -242,6 +255,8 @@ class DecodingConfiguration:
         values |= {"deployment": asdict(self.deployment), "shape": shape, "stop": asdict(self.stop)}
         values["refine"] = self.refine and self.refine.as_json()
         values["provenance"] = dict(self.provenance)
+        if values.pop("entry") is not None:
+            values["entry"] = method_document(load_method(self.method))
         return {"schema": SCHEMA, **{name: _as_lists(value) for name, value in values.items()}}
 
     @classmethod
@@ -270,6 +285,9 @@ class DecodingConfiguration:
             keywords = known_fields(
                 cls, {key: value for key, value in document.items() if key != "schema"}
             )
+            if "entry" in keywords:
+                del keywords["entry"]
+                _learn_entry(document, file)
             if "deployment" not in keywords:
                 raise InputError("must name the model, device and engine", key="deployment")
             where = known_fields(DeploymentNames, document["deployment"], under="deployment")
@@ -299,12 +317,30 @@ def _read_policy(document: object) -> RefinePolicy:
         raise InputError(error.message, key=under, value=error.value) from None
 
 
+def _learn_entry(document: Mapping[str, Any], file: str | None) -> None:
+    entry = method_from(document["entry"], file=file, under="entry")
+    if entry.slug != document.get("method"):
+        rule = f"must be the method of the configuration, {document.get('method')}"
+        raise InputError(rule, key="entry.slug", value=entry.slug)
+    learn_method(entry, named_in=file)
+
+
 def _as_lists(value: object) -> object:
     if isinstance(value, tuple | list):
         return [_as_lists(item) for item in value]
     return (
         {key: _as_lists(item) for key, item in value.items()} if isinstance(value, dict) else value
     )
+
+
+def _set_entry(configuration: DecodingConfiguration) -> None:
+    """The fields of the method, and its name where a file was named in the place of it."""
+    name: Any = configuration.method
+    if isinstance(name, str) and is_method_file(name):
+        name = load_method(name).slug
+        object.__setattr__(configuration, "method", name)
+    entry = entry_of(name) if isinstance(name, str) else None
+    object.__setattr__(configuration, "entry", entry)
 
 
 def _check_types(configuration: DecodingConfiguration) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from costmodel.configuration.typed import require_types
+from costmodel.typed import require_types
 from hardware_profiles.errors import InputError
 
 MOST_DEVICES = 1 << 16

@@ -7,7 +7,7 @@ drafts that are verified token by token (`claims`).
 
 from costmodel.laws.acceptance.per_step import Acceptance
 from costmodel.laws.refining import refined
-from costmodel.method import Method, Routing
+from costmodel.method import Method
 from hardware_profiles.errors import InputError
 
 
@@ -29,10 +29,10 @@ def own_pace(method: Method, tokens_per_step: float | None = None) -> Acceptance
         return refined(method, tokens_per_step)
     if method.advance is None:
         raise InputError("states no tokens per step of its own", key="method", value=method.slug)
-    tokens = float(method.advance.tokens) if tokens_per_step is None else tokens_per_step
+    tokens = method.advance.tokens_per_step if tokens_per_step is None else tokens_per_step
     if not 1.0 <= tokens < float("inf"):
         raise InputError("must be finite and >= 1", key="tokens_per_step", value=tokens)
-    drafted = tokens if isinstance(method.advance, Routing) else 1.0
+    drafted = tokens if method.advance.writes_first else 1.0
     return Acceptance(
         draft_tokens=max(round(drafted), 1), tokens_per_step=tokens, proposed_tokens=drafted
     )

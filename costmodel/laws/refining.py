@@ -104,6 +104,14 @@ def block_passes(method: Method, tokens_per_pass: float) -> float:
     return max(math.ceil(passes - 1e-9) if whole else passes, least)
 
 
+def reads_prompts(method: Method) -> bool:
+    """Whether a prompt is computed before what follows it; False: the first pass of every masked
+    block computes both.
+    """
+    r = method.refine
+    return r is None or (r.forward != "full" and not r.full_passes)
+
+
 def pass_counts(method: Method, passes: Number) -> Mapping[str, Array]:
     """How often passes of each kind run for every block that is committed.
 

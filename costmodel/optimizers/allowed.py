@@ -34,6 +34,12 @@ class Contender:
         """Slug of the method."""
         return self.configuration.method
 
+    @property
+    def refines(self) -> bool:
+        """Whether its candidates refine masked blocks."""
+        refine = self.setting.drafter.method.refine
+        return refine is not None and any(a.draft_tokens for a in self.candidates)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pick:
@@ -63,6 +69,17 @@ class Pick:
     def topology(self) -> str:
         """`off`, `chain`, `tree` (static) or `dynamic_tree`."""
         return self.configuration.topology
+
+
+def agrees(a: Acceptance, floor: float | None) -> bool:
+    """Whether a candidate agrees as much as a floor with one token a pass; an unknown share does
+    not.
+
+    Args:
+        a: the candidate.
+        floor: least share, 0 to 1; None: anything agrees.
+    """
+    return floor is None or (a.agreement is not None and a.agreement >= floor)
 
 
 def drafting(configuration: DecodingConfiguration, a: Acceptance) -> DecodingConfiguration:

@@ -18,7 +18,7 @@ from costmodel.answers.fit import fits
 from costmodel.answers.steps.step import StepCost
 from costmodel.answers.workload import Limits
 from costmodel.laws.acceptance import Acceptance
-from costmodel.optimizers.allowed import Contender
+from costmodel.optimizers.allowed import Contender, agrees
 from costmodel.passes.ops import Array, Mask, Number
 
 
@@ -78,12 +78,8 @@ class Evaluation:
     @cached_property
     def value(self) -> Array:
         """The same; -inf also of what agrees less than the floor, or by an unknown share."""
-        if self.floor is None:
-            return self.speeds
-        agreements = [candidate.agreement for candidate in self.contender.candidates]
-        agrees = np.array([a is not None and a >= self.floor for a in agreements])
-        agrees = agrees.reshape(-1, *(1,) * (self.step_s.ndim - 1))
-        return np.where(agrees, self.speeds, -np.inf)
+        able = np.array([agrees(candidate, self.floor) for candidate in self.contender.candidates])
+        return np.where(able.reshape(-1, *(1,) * (self.step_s.ndim - 1)), self.speeds, -np.inf)
 
 
 def evaluate(

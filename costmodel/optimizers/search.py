@@ -21,7 +21,7 @@ from costmodel.optimizers.allowed import Contender, Pick, drafting
 from costmodel.optimizers.chain_gains import chains_of, gain_doubt
 from costmodel.optimizers.pricing import Evaluation, evaluate
 from costmodel.optimizers.schedule import Schedule, batch_schedule
-from costmodel.optimizers.unmet import NothingAllowedError, Unmet, unmet_at
+from costmodel.optimizers.unmet import NothingAllowedError, UnmetPoint, unmet_at
 from costmodel.passes.ops import Array
 
 _EVERY = 256  # batches up to which a schedule looks at each one
@@ -140,7 +140,7 @@ class Optimum:
     dropped_batches: Sequence[int]
     by_topology: Sequence[TopologyBest] = ()
     cells: Sequence[Cell] = ()
-    unmet: Sequence[Unmet] = ()
+    unmet: Sequence[UnmetPoint] = ()
     evaluations: Sequence[Evaluation] = field(default=(), compare=False)
     batches: Sequence[int] = ()
     contexts: Sequence[int] = ()

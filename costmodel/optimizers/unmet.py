@@ -1,11 +1,12 @@
-"""Why is nothing allowed at a batch and context, and which candidate comes nearest?
+"""Why is nothing allowed at a batch and context, or on a placement, and which candidate comes
+nearest?
 
 Leaves out what would have to change for one (`app.answers.feasible`).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -18,9 +19,26 @@ from costmodel.optimizers.pricing import Evaluation
 from hardware_profiles.errors import InfeasibleError
 from hardware_profiles.units import MILLI
 
+_U = TypeVar("_U", bound="Unmet")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unmet:
+    """What was asked about and has no answer.
+
+    A search names it by what it has settled until then: all candidates at a batch and context
+    (`UnmetPoint`), or a placement of which no candidate was made
+    (`costmodel.optimizers.joint.search.UnmetPlacement`).
+
+    Args:
+        reason: in words.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnmetPoint(Unmet):
     """A batch and context at which nothing fits, or nothing meets the limits or the floor.
 
     Args:
@@ -30,7 +48,6 @@ class Unmet:
         acceptance: that candidate: plain decoding where memory is missed, else the one of least
             time per token, or of most agreement.
         misses: `memory`, the `limits` of latency, or `quality`.
-        reason: in words.
     """
 
     batch: int
@@ -38,19 +55,36 @@ class Unmet:
     contender: Contender
     acceptance: Acceptance
     misses: Literal["memory", "limits", "quality"]
-    reason: str
 
 
-class NothingAllowedError(InfeasibleError):
-    """No batch and context at which anything is allowed.
+class NothingAllowedError(InfeasibleError, Generic[_U]):
+    """Nothing is allowed anywhere.
 
     Args:
-        unmet: all of them; the first says why.
+        unmet: what has no answer.
+        message: what the rest misses; empty: the first of them says why.
+        excess_ratio: by how much the limits would have to be multiplied for something to meet them;
+            infinite where that would not help, or is not known.
     """
 
-    def __init__(self, unmet: Sequence[Unmet]) -> None:
-        super().__init__(unmet[0].reason)
+    def __init__(
+        self, unmet: Sequence[_U], message: str = "", excess_ratio: float = float("inf")
+    ) -> None:
+        super().__init__(message or unmet[0].reason)
         self.unmet = unmet
+        self.excess_ratio = excess_ratio
+
+
+def disagreement(nearest: Acceptance, floor: float) -> str:
+    """Why no policy of masked blocks agrees enough.
+
+    Args:
+        nearest: the policy that agrees most.
+        floor: least agreement.
+    """
+    if nearest.agreement is None:
+        return "agreement is unknown: no trace holds a run of one token a pass"
+    return f"no policy agrees on {floor:.1%} of the tokens; at most {nearest.agreement:.1%}"
 
 
 def unmet_at(
@@ -58,7 +92,7 @@ def unmet_at(
     at: tuple[int, int],
     batch: int,
     context: int,
-) -> Unmet:
+) -> UnmetPoint:
     """Why nothing is allowed at a batch and context, and which candidate comes nearest.
 
     Args:
@@ -86,12 +120,10 @@ def unmet_at(
         if fits and a.holds_at in (None, (batch, context))
     ]
     misses: Literal["memory", "limits", "quality"]
-    if policies := [entry for entry in fitting if floor is not None and entry[2].played]:
+    policies = [entry for entry in fitting if entry[2].played]
+    if floor is not None and policies:
         _, contender, nearest = max(policies, key=lambda entry: entry[2].agreement or 0.0)
-        misses, reason = "quality", "agreement is unknown: no trace holds a run of one token a pass"
-        if nearest.agreement is not None:
-            most = f"at most {nearest.agreement:.1%}"
-            reason = f"no policy agrees on {floor:.1%} of the tokens; {most}"
+        misses, reason = "quality", disagreement(nearest, floor)
     elif memory := _memory_words(setting, plain, batch, context, where):
         contender, nearest, misses, reason = first, plain, "memory", memory
     else:
@@ -109,7 +141,7 @@ def unmet_at(
             f"{where}: no configuration meets {limits.words}; plain decoding has TTFT"
             f" {float(ttft) / MILLI:.3g} ms and TPOT {float(step_s) / MILLI:.3g} ms"
         )
-    return Unmet(
+    return UnmetPoint(
         batch=batch,
         context=context,
         contender=contender,

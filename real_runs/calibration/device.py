@@ -125,7 +125,9 @@ def calibrate_device(
         _base(device_title(place), profile_here(place), cpu=False)
     make_folder(out)
     plan = out / PLAN
-    jobs = _jobs(model, form, budget_s, cpu=kind == "cpu", start_s=_START_S if isolate else 0.0)
+    jobs = calibration_jobs(
+        model, form, budget_s, cpu=kind == "cpu", start_s=_START_S if isolate else 0.0
+    )
     title = f"calibration of {kind} with {model}"
     campaign = {"schema": 1, "title": title, "device": device, "threads": threads, "jobs": jobs}
     with whole_file(plan) as part:
@@ -151,7 +153,7 @@ def fit_results(folder: Path, *, base: str | None = None, dtype: str = "fp32") -
     return _fitted(report, kind=kind, dtype=dtype, base=base, progress=lambda text: None)
 
 
-def _jobs(
+def calibration_jobs(
     model: str, dtype: str, budget_s: float, *, cpu: bool, start_s: float = _START_S
 ) -> list[dict[str, Any]]:
     """Jobs with shares of the budget as estimates, in the order of what matters most; a campaign

@@ -32,8 +32,8 @@ class Campaign(Closed):
         device: torch device.
         threads: CPU threads; None: one.
         budget_s: wall time for everything, where none is stated.
-        weights_limit_bytes: of the model and what was fitted to it, where they are carried to the
-            machine; None: they are not.
+        weights_limit_bytes: of the model and what was fitted to it, that are carried to the
+            machine at once; None: they are not carried.
         memory_limit_bytes: what operands of one shape may take; None: a share of what is free.
         jobs: with unique names.
     """

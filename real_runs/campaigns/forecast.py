@@ -7,6 +7,7 @@ Leaves out running (`campaign`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +64,7 @@ class Forecast:
         budget_s: wall time for everything.
         weights: name and bytes of every file that must lie on the machine.
         missing: models that are not there, in words.
-        weights_limit_bytes: for all of them; None: none is stated.
+        weights_limit_bytes: that can be carried at once; None: none is stated.
     """
 
     title: str
@@ -104,9 +105,11 @@ class Forecast:
             said.append(f"left for --resume: {', '.join(late)}")
         limit = self.weights_limit_bytes
         if limit is not None and self.weights_bytes > limit:
+            parts = math.ceil(self.weights_bytes / limit)
             said.append(
-                f"weights beyond the {_mib(limit)} that can be carried to a machine without a"
-                " network: `rooftree models cut` makes a smaller model for --model"
+                f"weights beyond the {_mib(limit)} that can be carried at once to a machine"
+                f" without a network: carry {parts} parts (`split --bytes {limit} FILE`, joined"
+                " there by `cat` for --model), which leaves the model whole"
             )
         return [*said, *self.missing]
 

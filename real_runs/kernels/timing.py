@@ -247,7 +247,7 @@ def measure_cpu(
     for name, calls in groups.items():
         try:
             calls[0]()
-            once = min(_cpu_time(calls, 0, 1)[0] for _ in range(2))
+            once = min(cpu_time(calls, 0, 1)[0] for _ in range(2))
         except Exception as error:
             measured[name] = error
             continue
@@ -262,7 +262,7 @@ def measure_cpu(
         for name, count in wanted.items():
             kept = len(_undisturbed(samples[name]))
             if kept < count and len(samples[name]) < _MOST_TRIES * count:
-                samples[name].append(_cpu_time(groups[name], at, calls_per_repeat[name]))
+                samples[name].append(cpu_time(groups[name], at, calls_per_repeat[name]))
                 at += calls_per_repeat[name]
     for name, taken in samples.items():
         kept_samples = _undisturbed(taken)
@@ -306,7 +306,7 @@ def _undisturbed(samples: Sequence[tuple[float, float]]) -> list[tuple[float, fl
     ]
 
 
-def _cpu_time(calls: Sequence[Call], start: int, count: int) -> tuple[float, float]:
+def cpu_time(calls: Sequence[Call], start: int, count: int) -> tuple[float, float]:
     """Wall and process time of `count` calls from the set `start` on."""
     chosen = [calls[index % len(calls)] for index in range(start, start + count)]
     cpu, wall = time.process_time(), time.perf_counter()

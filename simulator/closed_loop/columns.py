@@ -78,7 +78,7 @@ def usual_columns(record: Mapping[str, Any]) -> dict[str, Any]:
     if _absent(record.get("hardware")) or not _absent(record.get("system")):
         return dict(record)
     row = {**record, **{ours: record.get(theirs) for ours, theirs in _RAW.items()}}
-    row["mode"] = "disagg" if record.get("disagg") else "agg"
+    row["mode"] = "disagg" if _is_set(record.get("disagg")) else "agg"
     widths = {
         "": record.get("tp"),
         **{f"{side}_": record.get(f"{side}_gpus_per_worker") for side in SIDES},
@@ -86,7 +86,7 @@ def usual_columns(record: Mapping[str, Any]) -> dict[str, Any]:
     for side, devices in widths.items():
         if _absent(devices):
             continue
-        copied = bool(record.get(f"{side}dp_attention"))
+        copied = _is_set(record.get(f"{side}dp_attention"))
         row[f"{side}tp_size"] = 1 if copied else devices
         row[f"{side}attention_dp_size"] = devices if copied else 1
         row[f"{side}moe_tp_size"] = 1
@@ -114,6 +114,11 @@ def read_columns(record: Mapping[str, Any], *, file: str, row: int) -> dict[str,
 
 def _absent(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value)) or value == ""
+
+
+def _is_set(flag: Any) -> bool:
+    """Whether a flag is set, which a table of text writes as a word."""
+    return not _absent(flag) and str(flag).strip().casefold() not in ("false", "0", "none", "nan")
 
 
 def _text(value: Any, column: str, file: str, row: int) -> str | None:

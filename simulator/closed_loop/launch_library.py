@@ -12,6 +12,7 @@ from simulator.closed_loop.launch_settings import (
     BatchWait,
     LaunchName,
     LaunchSettings,
+    PromptLimits,
 )
 
 _H100, _BLACKWELL = ("h100",), ("b200", "b300", "gb200", "gb300")
@@ -19,6 +20,7 @@ _LLAMA, _GPT_OSS, _DEEPSEEK = ("llama-3.1-70b", "llama-3.3-70b"), ("gpt-oss",), 
 _QWEN, _GLM, _KIMI, _MINIMAX = ("qwen3.5",), ("glm-5",), ("kimi",), ("minimax",)
 _SHORT, _WRITING, _READING = RANGE_LENGTHS
 _SELDOM = ((1, 10), (16, 30))
+_MANY_PROMPTS = PromptLimits(token_budget=262_144, max_requests=128)
 _inferencex = partial(LaunchSettings, scripts="inferencex")
 _vllm = partial(_inferencex, engine="vllm", overlapped_scheduling=True)
 _trtllm = partial(_inferencex, engine="tensorrt-llm")
@@ -253,6 +255,42 @@ SETTINGS: tuple[LaunchSettings, ...] = (
         source=(
             "benchmarks/dsr1_fp8_b200_docker.sh, 2025-09-23: chunked-prefill-size 32768, 0.82, 128"
             " requests"
+        ),
+    ),
+    _sglang(
+        models=_DEEPSEEK,
+        devices=("mi300x", "mi325x"),
+        token_budget=196_608,
+        memory_ratio=0.8,
+        source=(
+            "benchmarks/dsr1_fp8_mi300x_docker.sh and dsr1_fp8_mi325x_docker.sh, 2025-09-18:"
+            " chunked-prefill-size 196608, mem-fraction-static 0.8"
+        ),
+    ),
+    _sglang(
+        models=_DEEPSEEK,
+        devices=("mi355x",),
+        token_budget=196_608,
+        memory_ratio=0.8,
+        prompt_limits=(_MANY_PROMPTS, PromptLimits(token_budget=262_144, max_requests=8)),
+        source=(
+            "benchmarks/dsr1_fp8_mi355x_docker.sh, 2025-09-20: chunked-prefill-size 196608,"
+            " mem-fraction-static 0.8; prompts apart: sglang_disagg_server.sh of"
+            " billishyahao/sglang_disagg at sa-260107, which dsr1_fp8_mi355x_sglang-disagg_slurm.sh,"
+            " 2026-01-08, runs: chunked-prefill-size 262144, max-running-requests 8 with dp-attention"
+            " and 128 without"
+        ),
+    ),
+    _sglang(
+        models=_DEEPSEEK,
+        devices=("mi355x",),
+        since="2026-02-19",
+        token_budget=196_608,
+        memory_ratio=0.8,
+        prompt_limits=(_MANY_PROMPTS, PromptLimits(token_budget=131_072, max_requests=24)),
+        source=(
+            "benchmarks/multi_node/amd_utils/models.yaml, 2026-02-19: 24 requests with dp-attention,"
+            " 16384 tokens a rank of eight"
         ),
     ),
     _sglang(

@@ -132,6 +132,19 @@ class BatchWait:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PromptLimits:
+    """Limits of a worker that computes prompts alone; its copies of attention share them evenly.
+
+    Args:
+        token_budget: query tokens of an iteration.
+        max_requests: most requests in flight.
+    """
+
+    token_budget: int
+    max_requests: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LaunchSettings:
     """What a benchmark's scripts set for an engine; None and False: what the engine does by default.
 
@@ -161,6 +174,8 @@ class LaunchSettings:
             own.
         drafts: draft tokens of a launch that speculates: without copies of attention, and with
             them; None: it does not say.
+        prompt_limits: of workers for prompts alone: without copies of attention, and with them;
+            None: the engine's own.
         sends: users of the load generator whatever the most requests are, which a row with so many
             then does not say.
         source: what was read, with its day.
@@ -187,6 +202,7 @@ class LaunchSettings:
     receives: tuple[tuple[int, int], ...] = ()
     copies: tuple[tuple[tuple[int, int], int], ...] = ()
     drafts: tuple[int, int] | None = None
+    prompt_limits: tuple[PromptLimits, PromptLimits] | None = None
     sends: int | None = None
     source: str
 

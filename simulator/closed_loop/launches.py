@@ -15,7 +15,12 @@ from costmodel.parallel.pools import ServingPlan
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.profile import Device
 from simulator.closed_loop.launch_library import settings_of
-from simulator.closed_loop.launch_settings import LaunchName, LaunchSettings, read_launch
+from simulator.closed_loop.launch_settings import (
+    LaunchName,
+    LaunchSettings,
+    PromptLimits,
+    read_launch,
+)
 from simulator.closed_loop.sampling import cuts_by_default
 from simulator.closed_loop.users import TEXT_TOKEN_S, random_token_s
 
@@ -44,8 +49,8 @@ class LaunchedRow:
         precision: the row's word for the format of the weights.
         devices: that share the model.
         ranks: of an engine that computes prompts, each with requests of its own.
-        disaggregated: prompts have workers of their own, whose scripts set other limits than those
-            read here.
+        prompt_ranks: of a worker that computes prompts alone; 0: none does. Limits of those that
+            decode beside such workers were not read.
         token_budget: most query tokens of an iteration, where the row says.
         max_requests: most requests in flight, where it says.
         cache: number format of keys and values, where it says.
@@ -60,7 +65,7 @@ class LaunchedRow:
     precision: str | None = None
     devices: int = 1
     ranks: int = 1
-    disaggregated: bool = False
+    prompt_ranks: int = 0
     token_budget: int | None = None
     max_requests: int | None = None
     cache: str | None = None
@@ -209,8 +214,8 @@ def _scripted(engine: Engine, row: LaunchedRow, *, model: str, device: Device) -
         row = replace(row, ranks=max(row.ranks, row.devices))
     return replace(
         launch,
-        engine=engine if row.disaggregated else _set(engine, settings, row),
-        prompts=engine,
+        engine=engine if row.prompt_ranks else _set(engine, settings, row),
+        prompts=_limited(engine, settings.prompt_limits, row.prompt_ranks),
         cache=settings.cache,
         copied=copied,
         drafts=settings.drafts,
@@ -229,6 +234,21 @@ def _cache_format(name: str | None) -> str | None:
 def _plain(image: str | None) -> str:
     """An image in lower case and with slashes alone."""
     return (image or "").casefold().replace("#", "/")
+
+
+def _limited(
+    engine: Engine, limits: tuple[PromptLimits, PromptLimits] | None, ranks: int
+) -> Engine:
+    """The engine with the limits of a rank that computes prompts alone; 0 ranks: none does."""
+    if limits is None or not ranks:
+        return engine
+    own = limits[ranks > 1]
+    scheduler = replace(
+        engine.scheduling,
+        token_budget=max(own.token_budget // ranks, 1),
+        max_requests=max(own.max_requests // ranks, 1),
+    )
+    return replace(engine, started=scheduler)
 
 
 def _set(engine: Engine, settings: LaunchSettings, row: LaunchedRow) -> Engine:

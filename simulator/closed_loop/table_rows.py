@@ -48,7 +48,7 @@ _FORMATS: Mapping[str, tuple[str, str]] = {
     "float16": ("bf16", "bf16"),
     "half": ("bf16", "bf16"),
     "fp8": ("fp8", "fp8"),
-    "fp8_block": ("fp8", "fp8"),
+    "fp8_block": ("fp8-block", "fp8"),
     "fp8_static": ("fp8", "fp8"),
     "fp8_ootb": ("fp8", "fp8"),
     "int8": ("int8", "int8"),
@@ -66,6 +66,10 @@ _FORMATS: Mapping[str, tuple[str, str]] = {
 # model types whose 4-bit checkpoints hold routed experts in that format and the rest in 16 bits:
 # MXFP4, 4.25 bits (gpt-oss model card, arXiv:2508.10925)
 _EXPERTS_ALONE = {"gpt_oss": "fp4-g32"}
+# model types whose 8-bit checkpoints have scales by block, whatever a table calls them
+# (Qwen/Qwen3-32B-FP8, config.json: weight_block_size 128 x 128; NVIDIA's recipes/qwen3-32b-fp8 in
+# ai-dynamo/dynamo serve that one)
+_SCALED_BY_BLOCK = frozenset({"qwen3", "qwen3_moe"})
 # arithmetic -> what stands in for it where the device has no such peak: wider, with weights
 # unpacked on the way
 _WIDER = {"fp4": "bf16", "fp8": "bf16", "int8": "bf16"}
@@ -101,7 +105,7 @@ class RowAnswer:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Question:
-    """A row made sense of; questions with equal `key` share a timer."""
+    """A row made sense of; questions with equal `key` share the timers of their workers."""
 
     key: tuple[Any, ...]
     deployment: Deployment
@@ -149,8 +153,8 @@ def answer_rows(
 
 
 def _answered(members: list[tuple[int, _Question]], seed: int) -> Iterator[tuple[int, RowAnswer]]:
-    """Answers of rows that differ in users, lengths and limits alone: one timer of each plan serves
-    them all.
+    """Answers of rows that differ in users, lengths, limits and plans alone: one timer of each
+    worker's plan serves them all.
 
     Tables hold one run several times; equal questions are simulated once.
     """
@@ -212,14 +216,14 @@ def _question(row: Mapping[str, Any], constants: Constants) -> _Question:
     engine = with_constants(load_engine(row["backend"]), constants).on(
         device, row["backend_version"] or _tag(row["image"])
     )
-    stated = _formats(row, architecture=architecture, device=device)
+    stated = formats_of_row(row, architecture=architecture, device=device)
     plan = plan_of_row(row, architecture, device, stated, engine=engine.name)
     worker = plan.decode.plan
     stated_row = replace(
         LaunchedRow.of({**row, "concurrency": users_of_row(row, plan)}),
         devices=worker.devices,
         ranks=worker.data,
-        disaggregated=plan.prefill is not None,
+        prompt_ranks=plan.prefill.plan.data if plan.prefill else 0,
     )
     launch = launched(engine, stated_row, model=architecture.name, device=device)
     plan = launch.spread(plan)
@@ -230,7 +234,7 @@ def _question(row: Mapping[str, Any], constants: Constants) -> _Question:
             model=architecture.name,
             draft_tokens=launch.draft_tokens(plan.decode.plan),
         )
-    usual = "fp8" if launch.engine.kernels.fp8_cache and stated.weights == "fp8" else "bf16"
+    usual = "fp8" if launch.engine.kernels.fp8_cache and stated.label == "fp8" else "bf16"
     deployment = Deployment(
         architecture=architecture,
         device=device,
@@ -242,7 +246,6 @@ def _question(row: Mapping[str, Any], constants: Constants) -> _Question:
         key=(
             *name,
             deployment.precision,
-            plan,
             overlaps,
             kernels.cut_bytes,
             kernels.quantised_cache_ratio(device),
@@ -279,13 +282,16 @@ def _device(system: str) -> Device:
     return load_device(name)
 
 
-def _formats(row: Mapping[str, Any], *, architecture: Architecture, device: Device) -> Precision:
+def formats_of_row(
+    row: Mapping[str, Any], *, architecture: Architecture, device: Device
+) -> Precision:
     """Formats of weights and arithmetic: the experts' of a mixture, else the matrix products', else
     the row's.
 
     Checkpoints of `_EXPERTS_ALONE` hold nothing else in 4 bits, whatever a table calls them;
     kernels on devices with 4-bit matrix units read them beside 8-bit activations (FlashInfer's in
-    vLLM and SGLang, TensorRT-LLM's own), others beside 16-bit ones (Marlin).
+    vLLM and SGLang, TensorRT-LLM's own), others beside 16-bit ones (Marlin). Those of
+    `_SCALED_BY_BLOCK` scale 8-bit weights by block.
     """
     moe = architecture.blocks[-1][0].feed_forward.is_moe
     modes = (
@@ -295,9 +301,12 @@ def _formats(row: Mapping[str, Any], *, architecture: Architecture, device: Devi
         "bf16",
     )
     mode = next(name for name in modes if name)
-    if mode.casefold() not in _FORMATS:
+    name = mode.casefold()
+    if name not in _FORMATS:
         raise UnknownNameError("number format", mode, list(_FORMATS))
-    weights, arithmetic = _FORMATS[mode.casefold()]
+    if name == "fp8" and architecture.model_type in _SCALED_BY_BLOCK:
+        name = "fp8_block"
+    weights, arithmetic = _FORMATS[name]
     alone = _EXPERTS_ALONE.get(architecture.model_type) if weights == "fp4" else None
     if alone is not None:
         native = "fp4" in device.peak_flops_per_s and arithmetic != "bf16"
@@ -307,4 +316,5 @@ def _formats(row: Mapping[str, Any], *, architecture: Architecture, device: Devi
     device.peak(arithmetic)
     if alone is not None:
         return Precision(experts=Stored(weights, arithmetic), name=weights)
-    return Precision(weights=weights, activations=arithmetic)
+    called = "fp8" if weights == "fp8-block" else weights
+    return Precision(weights=weights, activations=arithmetic, name=called)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 
 from costmodel.parallel.pools import ServingPlan, workers_of
@@ -16,6 +17,33 @@ from hardware_profiles.errors import InputError
 from simulator.closed_loop.launch_settings import LaunchName
 
 _FILE = Path(__file__).with_name("worker_counts.csv")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PublishedLaunch:
+    """A launch with workers for prompts.
+
+    Args:
+        model: the beginning of its name.
+        device: its name.
+        engine: its name.
+        weights: number format of the experts.
+        prompt_tokens: nominal.
+        output_tokens: nominal.
+        users: requests in flight, of every run.
+        since: day from which on it was launched so.
+        plan: workers for prompts and workers that decode.
+    """
+
+    model: str
+    device: str
+    engine: str
+    weights: str
+    prompt_tokens: int
+    output_tokens: int
+    users: frozenset[int]
+    since: str
+    plan: ServingPlan
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,11 +74,19 @@ class Launched:
     decode_devices: int
     launch: LaunchName
 
-    def matches(self, plan: ServingPlan) -> bool:
-        """Whether workers of a plan are as wide; where neither kind has a width, any plan does."""
-        assert plan.prefill is not None
+    def is_of(self, launch: PublishedLaunch) -> bool:
+        """Whether a launch served the row: its workers are as wide, or the row states no width."""
+        assert launch.plan.prefill is not None
+        place = attrgetter("device", "engine", "weights", "prompt_tokens", "output_tokens")
         widths = (self.prefill_devices, self.decode_devices)
-        return widths in ((1, 1), (plan.prefill.plan.devices, plan.decode.plan.devices))
+        return (
+            self.model.startswith(launch.model)
+            and place(self) == place(launch)
+            and self.users in launch.users
+            and widths
+            in ((1, 1), (launch.plan.prefill.plan.devices, launch.plan.decode.plan.devices))
+            and self.launch.includes(launch.since)
+        )
 
 
 def launched_plan(run: Launched) -> ServingPlan | None:
@@ -62,18 +98,9 @@ def launched_plan(run: Launched) -> ServingPlan | None:
     Raises:
         InputError: several launches fit.
     """
-    launch_key = (run.device, run.engine, run.weights, run.prompt_tokens, run.output_tokens)
-    launches = [
-        (since, plan)
-        for model, key, users, since, plan in _launches()
-        if run.model.startswith(model)
-        and key == launch_key
-        and run.users in users
-        and run.matches(plan)
-        if run.launch.includes(since)
-    ]
-    newest = max((since for since, _ in launches), default="")
-    plans = {plan for since, plan in launches if since == newest}
+    launches = [launch for launch in published_launches() if run.is_of(launch)]
+    newest = max((launch.since for launch in launches), default="")
+    plans = {launch.plan for launch in launches if launch.since == newest}
     if len(plans) > 1:
         several = " or ".join(sorted(f"{plan.prefill} and {plan.decode}" for plan in plans))
         raise InputError(
@@ -83,24 +110,21 @@ def launched_plan(run: Launched) -> ServingPlan | None:
 
 
 @cache
-def _launches() -> list[
-    tuple[str, tuple[str, str, str, int, int], frozenset[int], str, ServingPlan]
-]:
+def published_launches() -> tuple[PublishedLaunch, ...]:
+    """Launches of InferenceX that have workers for prompts."""
     with _FILE.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
-    return [
-        (
-            row["model"],
-            (
-                row["device"],
-                row["engine"],
-                row["format"],
-                int(row["prompt_tokens"]),
-                int(row["output_tokens"]),
-            ),
-            frozenset(map(int, row["users"].split())),
-            row["since"],
-            ServingPlan(prefill=workers_of(row["prefill"]), decode=workers_of(row["decode"])),
+    return tuple(
+        PublishedLaunch(
+            model=row["model"],
+            device=row["device"],
+            engine=row["engine"],
+            weights=row["format"],
+            prompt_tokens=int(row["prompt_tokens"]),
+            output_tokens=int(row["output_tokens"]),
+            users=frozenset(map(int, row["users"].split())),
+            since=row["since"],
+            plan=ServingPlan(prefill=workers_of(row["prefill"]), decode=workers_of(row["decode"])),
         )
         for row in rows
-    ]
+    )

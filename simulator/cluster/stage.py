@@ -24,13 +24,14 @@ from simulator.loop.iteration import ASKED, COUNTED
 from simulator.loop.options import Router
 from simulator.loop.request import Workload
 from simulator.loop.service import FULL
+from simulator.loop.stages import StageState
 from simulator.loop.state import Prefixes, Requests, SchedulerLimits
 from simulator.loop.step_time import DraftTimer, StepTimer
 from simulator.loop.tables import Tables, no_tables
 from simulator.results.metrics import Series
 
 OnEnds = Callable[[int], None]
-_TURNS = 20_000  # iterations between two reports of progress
+TURNS = 20_000  # iterations between two reports of progress
 _NEVER = 1 << 62  # iterations between two noted states
 # requests of replicas that run by themselves, from which on every core of the machine runs some
 _SHARED_OUT = 50_000
@@ -92,7 +93,6 @@ class Stage:
         room: int | None = None,
     ) -> None:
         self.pool, self.replicas = pool, replicas
-        self.handed = 0  # ends of which the service knows
         self.front: Front = new_front(
             workload,
             replicas,
@@ -125,6 +125,11 @@ class Stage:
         )
 
     @property
+    def state(self) -> StageState:
+        """What the loop is handed of the stage."""
+        return StageState(self.front, self.fleet, self.pool.requests, self.rules)
+
+    @property
     def ended(self) -> int:
         """Requests that the stage is done with."""
         return int(self.fleet.ended.sum())
@@ -146,21 +151,25 @@ class Stage:
             serve(self.front, self.fleet, requests, self.rules, np.inf, 0)
             self._run_at_once(cores, on_ends)
             return
-        left = _TURNS
+        left = TURNS
         while True:
             status, index = serve(self.front, self.fleet, requests, self.rules, float(until), left)
             left = left - 1 if status == ASKED else 0
-            if status == ASKED:
-                self.begin(index, self.timers.seconds(self.fleet, index))
-            elif status == FULL:
-                self.fleet = with_room(self.fleet, 2 * self.fleet.queue.shape[1])
-            goes_on = status in (ASKED, FULL, COUNTED)
+            goes_on = self.answer(status, index)
             if left == 0 or not goes_on:
-                left = _TURNS
+                left = TURNS
                 if on_ends is not None:
                     on_ends(self.ended)
             if not goes_on:
                 return
+
+    def answer(self, status: int, index: int) -> bool:
+        """Do what the loop stopped for, as its status says of a replica; whether it goes on."""
+        if status == ASKED:
+            self.begin(index, self.timers.seconds(self.fleet, index))
+        elif status == FULL:
+            self.fleet = with_room(self.fleet, 2 * self.fleet.queue.shape[1])
+        return status in (ASKED, FULL, COUNTED)
 
     def begin(self, index: int, seconds: float) -> None:
         """Begin the iteration that a replica has composed."""
@@ -172,17 +181,6 @@ class Stage:
         self.pool.requests["sent_s"][listed] = at_s
         self.front.order[: listed.size] = listed
         self.front.state.listed = listed.size
-
-    def list_next(self, request: int, at_s: float) -> None:
-        """A request is going to be sent at a time, beside those that are listed for later."""
-        front, requests = self.front, self.pool.requests
-        requests["sent_s"][request] = at_s
-        at = int(front.state.listed)
-        while at > front.state.sent and requests["sent_s"][front.order[at - 1]] > at_s:
-            front.order[at] = front.order[at - 1]
-            at -= 1
-        front.order[at] = request
-        front.state.listed += 1
 
     def series(self) -> list[Series]:
         """States of the replicas over time."""
@@ -203,7 +201,7 @@ class Stage:
 
         def run_one(index: int) -> None:
             alone = self.front, part_of(self.fleet, index), self.pool.requests, self.rules
-            while serve(*alone, np.inf, _TURNS)[0] == COUNTED:
+            while serve(*alone, np.inf, TURNS)[0] == COUNTED:
                 pass
 
         with ThreadPoolExecutor(min(cores, self.replicas)) as threads:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.laws.refining import refine_of
+from costmodel.laws.refining import reads_prompts, refine_of
 from costmodel.method import Method
 from hardware_profiles.errors import InputError
 
@@ -189,5 +189,4 @@ class RecordedBlocks:
         """Whether a prompt is computed before its first block; False: that block's first pass
         computes both.
         """
-        r = refine_of(self.method)
-        return r.forward != "full" and not r.full_passes
+        return reads_prompts(self.method)

@@ -6,13 +6,15 @@ functions themselves, which call each other directly.
 
 from __future__ import annotations
 
-from simulator.loop import iteration, passes, ranks, service
+from simulator.loop import iteration, passes, ranks, service, stages
 from simulator.loop.compiled import entry
 from simulator.loop.scheduling import split
 
 serve = entry(service.serve)
+serve_in_turn = entry(stages.serve_in_turn)
 serve_together = entry(ranks.serve_together)
 start = entry(iteration.start)
+arrive = entry(stages.arrive)
 
 tabled_seconds = entry(passes.tabled_seconds)
 part = entry(passes.part)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
-from simulator.loop.compiled import record_type
+from simulator.loop.compiled import compiled, record_type
 from simulator.loop.histogram import BINS
 from simulator.loop.options import SchedulerOptions
 from simulator.loop.request import SWAPPED, WAITING, Workload
@@ -379,13 +379,14 @@ def new_requests(workload: Workload, options: SchedulerOptions) -> Requests:
     return requests
 
 
-def arrive_with_cache(requests: Requests, prompts: Requests, moved: Whole) -> None:
-    """Let requests whose prompts were computed elsewhere begin with their caches and first
-    tokens.
-    """
-    requests["generated"][moved], requests["phase"][moved] = 1, SWAPPED
-    requests["computed"][moved] = prompts["prompt"][moved]
-    requests["first_s"][moved] = requests["delivered_s"][moved] = prompts["last_s"][moved]
+@compiled
+def arrive_with_cache(request: Request, prompt: Request) -> None:
+    """Let a request whose prompt was computed elsewhere begin with its cache and first token."""
+    request.generated = 1
+    request.phase = SWAPPED
+    request.computed = prompt.prompt
+    request.first_s = prompt.last_s
+    request.delivered_s = prompt.last_s
 
 
 def new_prefixes(workload: Workload, options: SchedulerOptions) -> Prefixes:

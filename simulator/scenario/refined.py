@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costmodel.answers.settings import method_of
+from costmodel.answers.settings import stated_method
 from costmodel.laws.refined_method import method_policy, refined_method
 from costmodel.method_library import load_method, require_priced
 from hardware_profiles.errors import InputError
@@ -77,7 +77,11 @@ def refined(written: ScenarioFile) -> Refined | None:
                 rule,
                 key=f"speculation.{'refine' if section.refine is not None else 'canvas_tokens'}",
             )
-        if section.method and load_method(method_of(section.method)).refine is not None:
+        if (
+            section.method
+            and load_method(stated_method(section.method, key="speculation.method")).refine
+            is not None
+        ):
             rule = "refines masked blocks, which requests walk along a confidence trace"
             raise InputError(rule, file=path, key="speculation.method", value=section.method)
         return None
@@ -86,7 +90,7 @@ def refined(written: ScenarioFile) -> Refined | None:
     if not section.method:
         rule = "a confidence trace needs the method that is asked about"
         raise InputError(rule, file=path, key="speculation.method")
-    entry = load_method(method_of(section.method))
+    entry = load_method(stated_method(section.method, key="speculation.method"))
     require_priced(entry)
     policy, trace = written_policy(section.refine, method_policy(entry)), read_confidence(path)
     method = refined_method(

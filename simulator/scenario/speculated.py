@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from costmodel.answers.estimate import Setting
-from costmodel.answers.settings import method_of
+from costmodel.answers.settings import stated_method
 from costmodel.laws.acceptance import (
     MATCHING,
     drawn_ranks,
@@ -133,7 +133,7 @@ def _source(section: SpeculationSection) -> Source:
     # starts
     from costmodel.optimizers.drafters.sources import length_source, rates_source, trace_source
 
-    slug = method_of(section.method) if section.method else ""
+    slug = stated_method(section.method, key="speculation.method") if section.method else ""
     if section.trace is not None:
         return trace_source(
             trace_file(section.trace),

@@ -102,7 +102,7 @@ class CostModelTimer:
         self.plan = plan
         self.passes = passes
         self.least = least
-        self._cached: tuple[TableSize, bool, Tables] | None = None
+        self._cached: dict[tuple[TableSize, bool], Tables] = {}
 
     def __call__(
         self,
@@ -126,7 +126,7 @@ class CostModelTimer:
         return iteration_s(tables, decode_requests, query_tokens, decode_context_tokens, prefill)
 
     def tables(self, size: TableSize, *, drafts: bool) -> Tables:
-        """The tables of a scenario; the latest ones are kept.
+        """The tables of a scenario. Shared ones are kept, of others the latest.
 
         Args:
             size: what iterations can hold.
@@ -134,19 +134,19 @@ class CostModelTimer:
         """
         if self.least is not None:
             size = _doubled(self.least, size)
-        if self._cached is None or self._cached[:2] != (size, drafts):
-            self._cached = (
-                size,
-                drafts,
-                self._draft_tables(size) if drafts else self._tabulate(size),
+        if (size, drafts) not in self._cached:
+            if self.least is None:
+                self._cached.clear()
+            self._cached[size, drafts] = (
+                self._draft_tables(size) if drafts else self._tabulate(size)
             )
-        return self._cached[2]
+        return self._cached[size, drafts]
 
     def _rounded(self, size: TableSize) -> TableSize:
         """At least this size, and as much as the tables at hand, so that single questions seldom
         rebuild them.
         """
-        latest = self._cached[0] if self._cached is not None else TableSize(2048, 256, 8192, 9)
+        latest = next((size for size, _ in reversed(self._cached)), TableSize(2048, 256, 8192, 9))
         rows, requests, context, query_tokens = (
             max(a, b) for a, b in zip(size[:4], latest[:4], strict=True)
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ _ATTENTION = ("attention", "mla", "state")  # depends on requests and contexts, 
 _EXCHANGED = ("exchange",)  # tokens go to their experts in the format in which these compute
 _HEAD = ("head", "sampler")
 _SIXTEEN_BITS = 2.0
+_USUAL_ROWS = 1 << 14
 # the up-projection of latent attention runs in 16 bits; expert kernels, as they were timed, convert
 # what they read
 _ALONE = frozenset({"kv_up", "experts"})
@@ -129,7 +131,7 @@ class EnginePasses:
             pass_s["sampler"] = pass_s["sampler"] + rows * self.cut_row_s
         return pass_s
 
-    @property
+    @cached_property
     def attention(self) -> str:
         """The operation to which attention is billed: `attention` or `mla`."""
         kinds = self.seconds(batch=1.0, query_tokens=1.0, context=1.0)
@@ -153,16 +155,20 @@ class EnginePasses:
         costs nothing.
         """
         if heads not in self._by_size or self._by_size[heads][1].shape[1] < size:
-            rows = sampled_rows(max(size - 1, 1))
+            # few sizes, so that what a run is told does not hang on the runs before it
+            most = _USUAL_ROWS
+            while most < size - 1:
+                most *= 2
+            rows = sampled_rows(most)
             pass_s = self.seconds(
                 batch=rows, query_tokens=1.0, context=0.0, logits="all" if heads else "none"
             )
             names = tuple(
                 name for name in pass_s if name not in _ATTENTION and (name in _HEAD) == heads
             )
-            table = np.zeros((len(names), size))
+            table = np.zeros((len(names), most + 1))
             for index, name in enumerate(names):
-                table[index, 1:] = at_every_row(rows, pass_s[name])[: size - 1]
+                table[index, 1:] = at_every_row(rows, pass_s[name])
             self._by_size[heads] = (names, table)
         return self._by_size[heads]
 

@@ -37,6 +37,8 @@ from costmodel.architectures.library import load_model
 from costmodel.configuration.file import read_configuration
 from costmodel.draft_shape import read_shapes, read_stop
 from costmodel.engine_library import load_engine
+from costmodel.method_file import read_method_file
+from costmodel.method_template import method_template
 from costmodel.optimizers.acceptance_vectors import read_acceptance as read_vectors
 from costmodel.optimizers.drafters.named_drafters import drafter_source
 from costmodel.optimizers.drafters.sources import confidence_source
@@ -52,6 +54,7 @@ from tests.traces.toy_masked import EVERY_RULE, toy_trace
 from traces.importers.formats import (
     READERS,
     REQUEST_READERS,
+    import_confidence,
     import_requests,
     import_trace,
     read_requests_any,
@@ -143,6 +146,7 @@ CONFIGS = [
         "text_config": CONFIG | {"model_type": "gemma3_text", "sliding_window_pattern": 6},
     },
 ]
+METHODS = ("eagle-3", "triforce", "fast-dllm", "gear", "medusa-typical", "pearl", "hydragen")
 DRAWN = {
     "count": 12,
     "prompt_tokens": "uniform:50:200",
@@ -367,13 +371,14 @@ def targets(folder):
     Args:
         folder: where seeds that are files may be written.
     """
-    imported = {**samples.ACCEPTANCE, **samples.REQUESTS}
+    imported = {**samples.ACCEPTANCE, **samples.REQUESTS, **samples.CONFIDENCE}
     texts = [row[1] for row in imported.values()] + [text for text, _ in samples.REFUSED.values()]
     listed = [row[1] for row in samples.REQUESTS.values()]
     devices = [
         path.read_text()
         for path in sorted((ROOT / "hardware_profiles" / "data").glob("*.toml"))[:6]
     ]
+    methods = [method_template("mine", like) for like in METHODS]
     engine = [path.read_text() for path in sorted((ROOT / "tests").rglob("engine*.toml"))[:2]]
     written = folder / "requests.parquet"
     write_requests(
@@ -428,6 +433,12 @@ def targets(folder):
         "import": Target(20, engine_file, read_trace, ".log"),
         "import-json": Target(4, engine_file, read_trace, ".json"),
         "import-named": Target(4, engine_file, _named, ".txt"),
+        "masked-passes": Target(
+            4,
+            lambda generator: engine_file(generator, [samples.PASSES]),
+            lambda file: import_confidence("masked-passes", file),
+            ".jsonl",
+        ),
         "requests": Target(
             8, lambda generator: engine_file(generator, listed), read_requests_any, ".csv"
         ),
@@ -446,6 +457,7 @@ def targets(folder):
         ),
         "scenario": Target(10, scenario, read_scenario, ".yaml"),
         "device": Target(10, of_text(devices), load_device, ".toml"),
+        "method": Target(8, of_text(methods), read_method_file, ".toml"),
         "model": Target(10, of_json(CONFIGS), _model, ".json"),
         "configuration": Target(6, of_json([CONFIGURATION, ANSWER]), read_configuration, ".json"),
         "tree": Target(4, of_json(TREES), _tree, ".json"),

@@ -36,8 +36,8 @@ def test_a_job_imports_what_is_installed(among_shadows):
 
 
 def test_no_process_of_ours_looks_for_modules_where_the_user_stands(root):
-    """A word list that begins with an interpreter and runs a module has -P, which leaves the folder
-    out."""
+    """A rule of form, for processes that no test starts: a word list that begins with an interpreter
+    and runs a module has -P, which leaves the folder out."""
     seen = 0
     for file in (path for package in PACKAGES for path in (root / package).rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):

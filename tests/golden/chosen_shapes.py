@@ -6,8 +6,8 @@ accepted lengths are told: all that were measured, or the one at a single K, fro
 are chosen: it does not tell what a tree keeps. Questions are asked as a user asks them, through
 `import rooftree`; no constant knows these runs. SpecBundle does not state its tensor parallelism:
 that whose plain decoding comes nearest to the plain runs is taken, so that no run with a drafter
-enters. `python -m tests.golden.chosen_shapes FOLDER` prints what is lost, FOLDER being the
-reference data.
+enters. `python -m tests.golden.chosen_shapes TABLE` prints what is lost, by a table such as
+`tests/published/drafted_runs.csv`.
 """
 
 import csv
@@ -75,10 +75,10 @@ class Group:
         return 1.0 - self.runs[shape].speedup / max(run.speedup for run in self.runs.values())
 
 
-def spec_bundle(folder: Path) -> list[Group]:
-    """The groups of SpecBundle; `folder` holds the reference data."""
+def spec_bundle(table: Path) -> list[Group]:
+    """The groups of SpecBundle in a table of drafted runs."""
     found = defaultdict(list)
-    for row in _rows(folder):
+    for row in _rows(table):
         if "spec_bundle" in row["source"]:
             key = ("model", "drafter", "dataset", "concurrency_or_batch", "baseline")
             found[tuple(row[name] for name in key)].append(row)
@@ -110,14 +110,14 @@ def spec_bundle(folder: Path) -> list[Group]:
     return groups
 
 
-def vllm_chains(folder: Path) -> list[Group]:
+def vllm_chains(table: Path) -> list[Group]:
     """Chains of 2 to 7 tokens of two heads, in vLLM 0.9 on one H100; the head of EAGLE-1 is that of
     EAGLE-2."""
     place = {"model": "llama-3.1-8b", "device": "h100-sxm", "engine": "vllm"}
     found = []
     for head, method in (("EAGLE-1", "eagle-2"), ("EAGLE-3", "eagle-3")):
         rows = [
-            row for row in _rows(folder) if "issue 20780" in row["source"] and row["method"] == head
+            row for row in _rows(table) if "issue 20780" in row["source"] and row["method"] == head
         ]
         runs = {
             row["K"]: Run(float(row["acceptance_length"]), float(row["speedup"])) for row in rows
@@ -203,9 +203,9 @@ def _asked(options: tuple[tuple[object, ...], ...]) -> tuple[tuple[int, float], 
     )
 
 
-def _rows(folder: Path) -> list[dict[str, str]]:
-    with (folder / "acceptance" / "speculative_measured.csv").open() as file:
-        return list(csv.DictReader(file))
+def _rows(table: Path) -> list[dict[str, str]]:
+    with table.open(newline="", encoding="utf-8") as lines:
+        return list(csv.DictReader(lines))
 
 
 def _shape(row: Mapping[str, str]) -> str:

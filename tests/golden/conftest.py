@@ -13,6 +13,12 @@ EVERY = 11  # rows, so that the suite stays short
 
 
 @pytest.fixture(scope="session")
+def published_score(published, tmp_path_factory):
+    """What `score` answers for the runs that travel with the tests."""
+    return scored([published / "serving_runs.csv"], tmp_path_factory.mktemp("score"))
+
+
+@pytest.fixture(scope="session")
 def sampled_score(reference_data, tmp_path_factory):
     """What `score` answers for every eleventh published run of aggregated serving; thousands of
     users take long."""
@@ -23,5 +29,9 @@ def sampled_score(reference_data, tmp_path_factory):
         pq.write_table(
             pa.Table.from_pylist([row for row in rows if row["mode"] == "agg"][::EVERY]), place
         )
-    assert main(["score", *map(str, places), "--out", str(folder), "--quiet"]) == 0
+    return scored(places, folder)
+
+
+def scored(tables, folder):
+    assert main(["score", *map(str, tables), "--out", str(folder), "--quiet"]) == 0
     return json.loads((folder / "score.json").read_text())

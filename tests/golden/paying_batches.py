@@ -1,14 +1,13 @@
 """Up to which batch does drafting pay, and what does it lose to believe rooftree about it?
 
 EAGLE-3 with five draft tokens on Llama-3.1-8B in vLLM on one A100, weights and cache in 16 and
-fewer bits, by a study of concurrency (`vllm_eagle3_a100_runs.json`). Told the accepted length,
+fewer bits, by a study of concurrency (`tests/published/concurrency_study.csv`). Told the accepted length,
 `rooftree.predict` answers with the speedup of throughput, which the study measured. `python -m
 tests.golden.paying_batches FOLDER` prints the curves.
 """
 
-import json
+import csv
 import sys
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -51,32 +50,13 @@ class Curve:
 
 
 def curves(folder: Path) -> list[Curve]:
-    """The curves of the study; `folder` holds the reference data."""
-    cells = defaultdict(list)
-    for run in json.loads((folder / "acceptance" / "vllm_eagle3_a100_runs.json").read_text())[
-        "rows"
-    ]:
-        if not run["model"].split("/")[1].startswith("Meta-Llama-3-") and not run["run"].startswith(
-            "diag"
-        ):
-            factors = run["factors"]
-            cells[
-                factors["weight_quant"],
-                factors["kv_quant"],
-                run["concurrency"],
-                factors["spec_decode"],
-            ].append(run)
+    """The curves of the study; `folder` holds what is published of it, means of repeated runs."""
+    with (folder / "concurrency_study.csv").open(newline="", encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
     found = []
-    for weights, cache in sorted({key[:2] for key in cells}):
-        users = sorted({key[2] for key in cells if key[:2] == (weights, cache)})
-        rates = {
-            (each, method): mean(
-                run["throughput_tok_s"] for run in cells[weights, cache, each, method]
-            )
-            for each in users
-            for method in ("eagle3", "none")
-        }
-        kept = mean(run["tau"] for each in users for run in cells[weights, cache, each, "eagle3"])
+    for weights, cache in sorted({(row["weights"], row["cache"]) for row in rows}):
+        own = [row for row in rows if (row["weights"], row["cache"]) == (weights, cache)]
+        kept = mean(float(row["tokens_per_step"]) for row in own)
         answer = rooftree.predict(
             model="llama-3.1-8b",
             device="a100-sxm-80",
@@ -89,7 +69,10 @@ def curves(folder: Path) -> list[Curve]:
             context=PROMPT_TOKENS + OUTPUT_TOKENS // 2,
             batch=list(BATCHES),
         )
-        measured = {each: rates[each, "eagle3"] / rates[each, "none"] for each in users}
+        measured = {
+            int(row["users"]): float(row["drafted_tokens_per_s"]) / float(row["plain_tokens_per_s"])
+            for row in own
+        }
         predicted = {
             row["batch"]: row["throughput_speedup"]
             for row in answer["predictions"]

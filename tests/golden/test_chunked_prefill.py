@@ -2,9 +2,14 @@
 same requests.
 
 Reference: Agrawal et al. 2024, "Sarathi-Serve" (arXiv:2403.02310), figures 1 and 13: prompts first
-stall everybody who decodes, chunks bound the stall for a later first token.
+stall everybody who decodes, chunks bound the stall for a later first token. Lengths are drawn: with
+medians of 1,020 tokens in and 129 out, as Splitwise (arXiv:2311.18677, section 3) reports of
+conversations, and with tails like those.
 """
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from app.answers.simulations.runs import run_cases, run_loads
@@ -21,12 +26,16 @@ def silent(name, ended, total):
 
 
 @pytest.fixture(scope="module")
-def prepared(reference_data):
+def prepared(tmp_path_factory):
+    draw = np.random.default_rng(0)
+    lengths = {
+        "input_tokens": np.clip(draw.lognormal(np.log(1020), 0.9, 800), 8, 8000).astype(int),
+        "output_tokens": np.clip(draw.lognormal(np.log(129), 0.8, 800), 8, 1000).astype(int),
+    }
+    file = tmp_path_factory.mktemp("requests") / "lengths.parquet"
+    pq.write_table(pa.table({"arrival_s": np.arange(800) / 5.0, **lengths}), file)
     sections = {
-        "requests": {
-            "file": str(reference_data / "workloads" / "azure2023_conv.parquet"),
-            "count": 800,
-        },
+        "requests": {"file": str(file), "count": 800},
         "deployment": {"model": "llama-3.1-8b", "device": "h100-sxm"},
         "scheduler": {"token_budget": 512},
         "slo": {"ttft_s": 1.0, "tpot_s": 0.025},

@@ -8,8 +8,8 @@ from tests.golden import paying_batches
 
 
 @pytest.fixture(scope="module")
-def curves(reference_data):
-    found = paying_batches.curves(reference_data)
+def curves(published):
+    found = paying_batches.curves(published)
     print()
     paying_batches.show(found)
     return found

@@ -12,8 +12,6 @@ without them the median is 5 %.
 """
 
 import csv
-import json
-from collections import defaultdict
 from typing import NamedTuple
 
 import numpy as np
@@ -104,56 +102,34 @@ def constant_acceptance(tokens_per_step, draft_tokens):
 
 
 @pytest.fixture(scope="module")
-def on_a100(reference_data):
-    runs = json.loads((reference_data / "acceptance" / "vllm_eagle3_a100_runs.json").read_text())[
-        "rows"
-    ]
-    cells = defaultdict(lambda: defaultdict(list))
-    for run in runs:
-        if run["model"].split("/")[1].startswith("Meta-Llama-3-") or run["run"].startswith("diag"):
-            continue  # drafted by EAGLE-1, or run for diagnosis with the engine's fast paths off
-        factors = run["factors"]
-        key = (
-            factors["weight_quant"],
-            factors["kv_quant"],
-            run["concurrency"],
-            run["num_requests"],
-            run["k"],
-        )
-        cells[key][factors["spec_decode"]].append(run)
+def on_a100(published):
+    with (published / "concurrency_study.csv").open(newline="", encoding="utf-8") as lines:
+        cells = list(csv.DictReader(lines))
     rows = []
-    for (weights, kv, users, count, k), by_method in sorted(cells.items()):
-        spec, plain = by_method["eagle3"], by_method["none"]
-        if not spec or not plain:
-            continue
-        output = round(spec[0]["completion_tokens"] / count)
+    for cell in cells:
+        users, count = int(cell["users"]), int(cell["requests"])
         requests = RequestTrace(
             arrival_s=np.zeros(count),
             prompt_tokens=np.full(count, 717, np.int32),
-            output_tokens=np.full(count, output, np.int32),
+            output_tokens=np.full(count, 256, np.int32),
         )
-        kept = float(np.mean([run["tau"] for run in spec]))
+        kept = float(cell["tokens_per_step"])
         setting = build_setting(
             DecodingConfiguration(
                 method="eagle-3",
                 deployment=DeploymentNames(
                     model="llama-3.1-8b",
                     device="a100-sxm-80",
-                    dtype=WEIGHTS[weights],
-                    kv_dtype="fp8" if kv == "fp8" else None,
+                    dtype=WEIGHTS[cell["weights"]],
+                    kv_dtype="fp8" if cell["cache"] == "fp8" else None,
                 ),
             )
         )
-        found, seen = speedup(setting, constant_acceptance(kept, k), requests, users, k, 2048)
+        found, seen = speedup(setting, constant_acceptance(kept, 5), requests, users, 5, 2048)
         assert seen == pytest.approx(kept, rel=0.04)  # the last step of an output is cut short
-        measured = np.mean([r["throughput_tok_s"] for r in spec]) / np.mean(
-            [r["throughput_tok_s"] for r in plain]
-        )
-        rows.append(
-            Row(
-                f"EAGLE-3, A100, {weights} weights, {kv} cache", users, float(measured), found, seen
-            )
-        )
+        measured = float(cell["drafted_tokens_per_s"]) / float(cell["plain_tokens_per_s"])
+        group = f"EAGLE-3, A100, {cell['weights']} weights, {cell['cache']} cache"
+        rows.append(Row(group, users, measured, found, seen))
     return rows
 
 
@@ -180,22 +156,28 @@ def test_h100_curves_within_8_percent(on_h100):
     assert max(abs(r.error) for r in on_h100) <= 0.25
 
 
-def test_both_sets_within_8_and_a_half_percent(on_h100, on_a100):
+def test_a100_curves_within_8_percent_where_the_cache_has_16_bits(on_a100):
     assert len(on_a100) == 16
-    assert show([*on_h100, *on_a100]) <= 0.085
-    known = [abs(r.error) for r in (*on_h100, *on_a100) if "fp8 cache" not in r.group]
-    assert len(known) == 24 and np.median(known) <= 0.06
+    show(on_a100)
+    known = [abs(r.error) for r in on_a100 if "fp8 cache" not in r.group]
+    assert len(known) == 8 and np.median(known) <= 0.08
     wide = [r for r in on_a100 if "fp16 weights, fp16 cache" in r.group]
     assert len(wide) == 4 and max(abs(r.error) for r in wide) <= 0.08
 
 
-def test_speedups_fall_with_batch(on_h100, on_a100):
-    for rows in (on_h100, on_a100):
-        for group in {r.group for r in rows}:
-            curve = [r.simulated for r in sorted(rows, key=lambda r: r.batch) if r.group == group]
-            # batch 1 plays fewer requests than the others, of which n-gram keeps 4 % more tokens a
-            # step
-            assert curve == sorted(curve, reverse=True) or max(np.diff(curve)) < 0.03
+def test_both_sets_within_8_and_a_half_percent(on_h100, on_a100):
+    assert show([*on_h100, *on_a100]) <= 0.085
+    known = [abs(r.error) for r in (*on_h100, *on_a100) if "fp8 cache" not in r.group]
+    assert len(known) == 24 and np.median(known) <= 0.06
+
+
+@pytest.mark.parametrize("device", ["on_h100", "on_a100"])
+def test_speedups_fall_with_batch(request, device):
+    rows = request.getfixturevalue(device)
+    for group in {r.group for r in rows}:
+        curve = [r.simulated for r in sorted(rows, key=lambda r: r.batch) if r.group == group]
+        # batch 1 plays fewer requests than the others, of which n-gram keeps 4 % more tokens a step
+        assert curve == sorted(curve, reverse=True) or max(np.diff(curve)) < 0.03
 
 
 def test_it_is_known_from_which_batch_on_speculation_loses(on_a100):

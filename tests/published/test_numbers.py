@@ -17,6 +17,16 @@ def test_every_number_has_a_source_and_is_stated_once(published):
     assert len(stated) == len(set(stated))
 
 
+def test_every_number_of_diffusion_is_one_of_the_whole_table(reference_data, published):
+    with (
+        (reference_data / "published" / "diffusion_and_jacobi.csv").open(encoding="utf-8") as whole,
+        (published / "diffusion_numbers.csv").open(encoding="utf-8") as own,
+    ):
+        known = list(csv.DictReader(whole))
+        rows = list(csv.DictReader(own))
+    assert rows and all(row["source"] and row in known for row in rows)
+
+
 def test_every_number_is_one_of_the_whole_table(reference_data, published):
     whole, own = (
         folder / name

@@ -8,7 +8,7 @@ import numpy as np
 import simpy
 
 from simulator.cluster.stage import Stage
-from simulator.engine import _after_prompts, _prompt_pool, new_pool
+from simulator.engine import after_prompts, new_pool, prompt_pool
 from simulator.loop.fleet import with_room
 from simulator.loop.front import IMBALANCE, MATCH_RATIO
 from simulator.loop.iteration import COMPOSED
@@ -75,13 +75,13 @@ class Service:
         w, generator = self.workload, np.random.default_rng(scenario.seed)
         self._users = w.requests if w.users is None else w.users
         route = ROUTERS[scenario.router]
-        pool = new_pool(scenario if apart is None else _after_prompts(scenario), generator)
+        pool = new_pool(scenario if apart is None else after_prompts(scenario), generator)
         self.stages = [stage_of(pool, w, scenario.replicas)]
         self.decoders = replicas_of(self.stages[0])
         self.prefill_router = self.decode_router = route(self.decoders, w)
         self.prefillers = []
         if apart is not None:
-            prompts = _prompt_pool(scenario, generator)
+            prompts = prompt_pool(scenario, generator)
             self.stages.append(stage_of(prompts, w, apart.prefill_replicas))
             self.prefillers = replicas_of(self.stages[1])
             self.prefill_router = route(self.prefillers, w)
@@ -165,7 +165,7 @@ class Service:
         yield self.environment.timeout(seconds)
         replica = self.decoders[self.decode_router(request)]
         requests, at_s = replica.stage.pool.requests, float(prompts["last_s"][request]) + seconds
-        arrive_with_cache(requests, prompts, request)
+        arrive_with_cache(requests[request], prompts[request])
         if transfer.delivers == "decode":
             requests["first_s"][request] = requests["delivered_s"][request] = at_s
         self._hand_over(replica, request, at_s)

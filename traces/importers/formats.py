@@ -2,19 +2,21 @@
 
 A table from every format's name to the module that claims and reads it, loaded only when used: some
 formats hold acceptance, some requests. A file is read without naming its format where exactly one
-format claims it. Leaves out how each source is understood: that is its own module.
+format claims it; installed packages provide further ones. Leaves out how each source is understood:
+that is its own module.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from hardware_profiles.entry_points import provided
 from hardware_profiles.errors import InputError, UnknownNameError
 from traces.importers.counted import with_draft_length
 from traces.importers.recognition import (
@@ -26,6 +28,7 @@ from traces.importers.recognition import (
     sample_of,
 )
 from traces.kinds.acceptance import AcceptanceTrace, RequestTrace
+from traces.kinds.confidence import ConfidenceTrace
 from traces.storage.header import METADATA_KEY
 
 _HERE = "traces.importers"
@@ -61,9 +64,11 @@ REQUEST_READERS = {
     "guidellm-requests": f"{_HERE}.benchmarks.load_generators",
     "lengths": f"{_HERE}.requests.tables",
     "mooncake": f"{_HERE}.requests.tables",
+    "request-log": f"{_HERE}.requests.request_log",
     "sharegpt": f"{_HERE}.requests.sharegpt",
     "vllm-requests": f"{_HERE}.requests.vllm_requests",
 }
+CONFIDENCE_READERS = {"masked-passes": f"{_HERE}.confidence.passes"}
 
 
 FAMILIES = {
@@ -84,41 +89,71 @@ their own files."""
 
 
 @cache
+def _provided() -> Mapping[str, Format]:
+    """Formats of installed packages, by name."""
+    formats = provided("rooftree.importers", Format, _require_free)
+    return {declaration.name: declaration for declaration in formats}
+
+
+def _require_free(declaration: Format) -> None:
+    if declaration.name in (*READERS, *REQUEST_READERS, *CONFIDENCE_READERS, *FAMILIES):
+        raise InputError("is the name of a known format", key="name", value=declaration.name)
+
+
+def acceptance_formats() -> tuple[str, ...]:
+    """Names of the formats that hold acceptance."""
+    return (*READERS, *(name for name, own in _provided().items() if own.kind == "acceptance"))
+
+
+def request_formats() -> tuple[str, ...]:
+    """Names of the formats that hold requests."""
+    return (
+        *REQUEST_READERS,
+        *(name for name, own in _provided().items() if own.kind == "requests"),
+    )
+
+
+@cache
 def format_named(name: str) -> Format:
     """The format of a name.
 
     Raises:
         UnknownNameError: no such format.
     """
-    readers = {**READERS, **REQUEST_READERS}
+    if name in _provided():
+        return _provided()[name]
+    readers = {**READERS, **REQUEST_READERS, **CONFIDENCE_READERS}
     if name not in readers:
-        raise UnknownNameError("format", name, readers)
+        raise UnknownNameError("format", name, [*readers, *_provided()])
     declared: Sequence[Format] = importlib.import_module(readers[name]).FORMATS
     return next(declaration for declaration in declared if declaration.name == name)
 
 
-def detect(
-    path: str | Path, name: str | None = None, among: Iterable[str] = (*READERS, *REQUEST_READERS)
-) -> Format:
+def detect(path: str | Path, name: str | None = None, among: Iterable[str] | None = None) -> Format:
     """The format of a file: the one that is named, or the one that claims it.
 
     Args:
         path: the file.
         name: of a format, which is then not asked whether it claims the file, or of a family; None:
             neither.
-        among: names of the formats that come into question.
+        among: names of the formats that come into question; None: all of them.
 
     Raises:
         UnknownNameError: no format and no family of that name.
         InputError: none claims it, or several do.
     """
-    listed = list(among)
+    every = (
+        [*acceptance_formats(), *request_formats(), *CONFIDENCE_READERS]
+        if among is None
+        else list(among)
+    )
+    listed = every
     if name in listed:
         return format_named(name)
     if name is not None:
         listed = [member for member in FAMILIES.get(name, ()) if member in listed]
         if not listed:
-            raise UnknownNameError("format", name, (*among, *FAMILIES))
+            raise UnknownNameError("format", name, (*every, *FAMILIES))
         if len(listed) == 1:
             return format_named(listed[0])
     return _detected(sample_of(path), listed)
@@ -139,17 +174,17 @@ def possible(path: str | Path) -> tuple[str, ...]:
         InputError: absent, damaged, or known to hold no acceptance.
     """
     sample = sample_of(path)
-    if claiming := claims(sample, {name: format_named(name) for name in READERS}):
+    if claiming := claims(sample, {name: format_named(name) for name in acceptance_formats()}):
         return tuple(claiming)
     if description := known_otherwise(sample):
         raise InputError(description, file=path)
-    if claiming := claims(sample, {name: format_named(name) for name in REQUEST_READERS}):
+    if claiming := claims(sample, {name: format_named(name) for name in request_formats()}):
         rule = (
             f"holds requests ({' or '.join(claiming)}) and no acceptance: `rooftree simulate"
             " --requests` plays them"
         )
         raise InputError(rule, file=path)
-    return tuple(READERS)
+    return acceptance_formats()
 
 
 def import_requests(format: str, path: str | Path) -> RequestTrace:
@@ -164,14 +199,14 @@ def import_requests(format: str, path: str | Path) -> RequestTrace:
         [20]
 
     Args:
-        format: one of `REQUEST_READERS`, or a family.
+        format: one of `request_formats()`, or a family.
         path: the file.
 
     Raises:
         UnknownNameError: no such format.
         InputError: a file that is not as described.
     """
-    trace: RequestTrace = detect(path, format, REQUEST_READERS).read(path)
+    trace: RequestTrace = detect(path, format, request_formats()).read(path)
     return trace
 
 
@@ -197,7 +232,22 @@ def read_requests_any(path: str | Path, format: str | None = None) -> RequestTra
             own = METADATA_KEY in (parquet.schema_arrow.metadata or {})
         if own:
             return read_requests(path)
-    return import_requests(_detected(sample, REQUEST_READERS).name, path)
+    return import_requests(_detected(sample, request_formats()).name, path)
+
+
+def import_confidence(format: str, path: str | Path) -> ConfidenceTrace:
+    """Read a foreign file as a confidence trace.
+
+    Args:
+        format: one of `CONFIDENCE_READERS`.
+        path: the file.
+
+    Raises:
+        UnknownNameError: no such format.
+        InputError: a file that is not as described.
+    """
+    trace: ConfidenceTrace = detect(path, format, CONFIDENCE_READERS).read(path)
+    return trace
 
 
 def import_trace(
@@ -211,7 +261,7 @@ def import_trace(
     """Read a foreign file as an acceptance trace.
 
     Args:
-        format: one of `READERS`, or a family.
+        format: one of `acceptance_formats()`, or a family.
         paths: the file; two scrapes, before and after, for counters.
         match_rate: share of steps with a proposal, where the format does not tell.
         draft_tokens: draft length in use, where the format does not tell.
@@ -226,7 +276,9 @@ def import_trace(
             not as described.
     """
     listed = [paths] if isinstance(paths, str | Path) else list(paths)
-    read = (detect(listed[-1], format, READERS) if listed else format_named(format)).read
+    read = (
+        detect(listed[-1], format, acceptance_formats()) if listed else format_named(format)
+    ).read
     taken = inspect.signature(read).parameters
     # a reader takes its files by position and its options by keyword
     files = [name for name, item in taken.items() if item.kind is item.POSITIONAL_OR_KEYWORD]
@@ -276,4 +328,6 @@ def read_trace_any(
         if match_rate is None or trace.emitted is None or trace.drafted is not None:
             return trace
         return replace(trace, match_rate=match_rate)
-    return import_trace(detect(path, format, READERS).name, path, match_rate=match_rate)
+    return import_trace(
+        detect(path, format, acceptance_formats()).name, path, match_rate=match_rate
+    )

@@ -46,14 +46,14 @@ def searched_plans(
         limits: on means.
 
     Raises:
-        NoDesignError: nothing fits, or nothing meets the limits.
+        NothingAllowedError: nothing fits, or nothing meets the limits.
         InputError: several models or engines, or a layout beside the search.
     """
     joint = _joint_question(question, devices, drafts, load, limits)
     optimum = joint_search(joint)
     plans = [_plan(joint, design) for design in optimum.ranked]
     settings = [design.contender.setting for design in optimum.ranked]
-    return [*plans, *marked_placements(joint, optimum.unplaced)], settings
+    return [*plans, *marked_placements(optimum.unmet)], settings
 
 
 def _joint_question(

@@ -1,4 +1,6 @@
-"""Which methods are published, what is one of them made of, and what is priced of them?"""
+"""Which methods are known, what is one of them made of, what is priced of them, and how does
+another one join them?
+"""
 
 from app.answers.methods.methods import answer
 

@@ -1,4 +1,6 @@
-"""`methods`: published methods, listed, explained and cited, and what is priced of them."""
+"""`methods`: methods that are known, listed, explained and cited, and what is priced of them; or a
+method of the reader's own, begun and checked.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,11 +9,13 @@ from typing import Annotated, ClassVar
 
 from app.answers.answer import Answer, Column, Row, Table
 from app.answers.methods.coverage import CoverageRow, coverage
+from app.answers.methods.own import CheckedMethod, NewMethod, checked_method, new_method
 from app.answers.methods.words import bibtex, described
 from app.questions.field import inputs_of
 from app.questions.methods import MethodsQuestion
 from costmodel.method import Method
 from costmodel.method_library import load_method, method_names
+from hardware_profiles.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,12 +125,25 @@ class Citations(Answer):
         yield self.bibtex
 
 
-def answer(question: MethodsQuestion) -> Methods | Coverage | Citations:
-    """The catalogue of published methods or one of its entries, what it covers, or citations.
+def answer(
+    question: MethodsQuestion,
+) -> Methods | Coverage | Citations | NewMethod | CheckedMethod:
+    """The catalogue of methods or one of its entries, what it covers, or citations; a file for
+    another one, or what a check of one says.
 
     Raises:
-        InputError: there is no such method.
+        InputError: there is no such method, or an option that needs one.
     """
+    if question.name == "new":
+        return new_method(question)
+    if question.name == "check":
+        return checked_method(question)
+    if question.subject is not None:
+        raise InputError(
+            "a second word follows `new` and `check` alone; `rooftree methods NAME` shows one",
+            key="methods",
+            value=question.subject,
+        )
     inputs = inputs_of(question)
     if question.coverage:
         rows = [row for row in coverage() if question.name in (None, row.slug)]

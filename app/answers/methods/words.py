@@ -4,15 +4,16 @@ Sentences follow from the fields of an entry, so they cannot differ from what a 
 Leaves out predictions, and which systems they cover (`app.answers.methods.coverage`).
 """
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 
 from app.answers.numbers import plain
 from costmodel.laws.refining import blocks_in_flight
-from costmodel.method import Draft, Method, Refine, Routing, Samples, Shape, Spans
+from costmodel.method import Draft, Method, Shape
 from costmodel.method_library import priced_alike
-from costmodel.pace import EXACT_COMMITS
+from costmodel.pace import EXACT_COMMITS, Advance, Refine
 from costmodel.transforms.declared import (
     CacheTransform,
     ContextTransform,
@@ -90,11 +91,6 @@ _LOSSY_CHANGES = {
         "layers have lost their attention, and feed-forward layers no longer see each other's work"
     ),
 }
-_LOSSY_PACES = {
-    Spans: "most layers see a span of tokens as one",
-    Samples: "the answer is chosen among several",
-    Routing: "steps that another model wrote stay",
-}
 _PROBABILITIES = (
     "token_rejection",
     "with_replacement",
@@ -126,6 +122,23 @@ def explained(method: Method) -> list[str]:
     if first != method.slug:
         sentences.append(f"Apart from stated numbers a prediction for it is that for {first}.")
     return sentences
+
+
+def engine_needs(method: Method, engine: str) -> str:
+    """What an engine that runs a method would have to have, and how the method's file names it.
+
+    >>> from costmodel.method_library import load_method
+    >>> engine_needs(load_method("n-gram"), "vllm").partition(", as its")[0]
+    'an engine that runs n-gram drafts by text on the host that is looked up, with no proposal in some steps'
+    """
+    drafts = "; for that ".join(_stage(stage) for stage in method.stages)
+    needs = [f"an engine that runs {method.slug} drafts by {drafts or 'nothing'}"]
+    if method.drafts:
+        needs.append(f"verifies {_SHAPES[method.shape.kind]}{_sizes(method.shape)}")
+        needs.append(f"keeps what {method.verify.rule} keeps")
+    needs += [_CHANGES[type(transform)].partition(" (")[0] for transform in method.target]
+    name = json.dumps(engine)
+    return f"{', '.join(needs)}; where {engine} has that, name it: [engines] {name} = NAME"
 
 
 _LISTED_FIELDS = (
@@ -193,7 +206,7 @@ def changes(method: Method) -> list[str]:
         if not (isinstance(transform, WeightTransform) and transform.is_exact):
             reasons.append(_LOSSY_CHANGES[type(transform)])
     if method.advance is not None:
-        reasons.append(_LOSSY_PACES[type(method.advance)])
+        reasons.append(method.advance.text_changes)
     return reasons
 
 
@@ -307,23 +320,10 @@ def _own_pace(method: Method) -> Iterator[str]:
                     " store it."
                 )
             yield from _beside(method, r)
-        case Spans() as spans:
-            yield (
-                f"Spans: most layers run once for {spans.tokens:g} tokens, the others for each"
-                f" ({_ADVANCE})."
-            )
-        case Samples() as samples:
-            rows = f"{samples.rows:g} rows of a request"
-            yield (
-                f"Samples: a pass computes {rows} and brings {samples.tokens:g} tokens of its"
-                f" answer ({_ADVANCE})."
-            )
-        case Routing() as routing:
-            yield (
-                f"Steps: {routing.tokens} tokens at a time are written by {_stage(routing.draft)}"
-                f" ({_ADVANCE})."
-            )
-            yield f"{routing.accepted_ratio:.0%} of them stay; the target writes the others again."
+        case Advance() as advance:
+            yield f"{advance.summary} ({_ADVANCE})."
+            for stage in advance.writes_first:
+                yield f"Written first: {_stage(stage)} (costmodel/drafters)."
         case None:
             return
 

@@ -1,29 +1,36 @@
-"""Which configuration should be run? The question goes to the search that it asks for."""
+"""Which configuration should be run? One search over what the question leaves open.
+
+What competes is drafters with their drafts, or policies of masked blocks
+(`app.answers.optimize.candidates`, `app.answers.optimize.masked`). It is evaluated and chosen at every
+batch and context (`app.answers.optimize.points`), or on every placement under a load
+(`app.answers.optimize.load`).
+"""
 
 from dataclasses import fields
 
-from app.answers.answer import Answer
-from app.answers.optimize.drafts import search_drafts
 from app.answers.optimize.masked import masked_policies
+from app.answers.optimize.points import search_points
+from app.answers.optimize.recommended import Recommended, RecommendedCells
 from app.questions.field import stated_words
 from app.questions.groups import JointOptions
 from app.questions.optimize import OptimizeQuestion
 from hardware_profiles.errors import InputError
 
 
-def answer(question: OptimizeQuestion) -> Answer:
-    """Search drafters and their drafts, policies of masked blocks, or whole deployments.
+def answer(question: OptimizeQuestion) -> Recommended | RecommendedCells:
+    """Search drafters and their drafts, or policies of masked blocks, and with `--search full` where
+    and within which limits they run.
 
     Raises:
         InputError: options that go with another search, or a value that makes no sense.
     """
     masked = masked_policies(question)
-    if masked is None and _is_full(question):
+    if _is_full(question):
         # its simulations are compiled code, which a search of drafts need not load
-        from app.answers.optimize.joint.answer import answer as joint_answer
+        from app.answers.optimize.load import search_load
 
-        return joint_answer(question)
-    return search_drafts(question, masked)
+        return search_load(question, masked)
+    return search_points(question, masked)
 
 
 def _is_full(question: OptimizeQuestion) -> bool:

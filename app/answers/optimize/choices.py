@@ -36,7 +36,7 @@ from costmodel.optimizers.margins import recorded, tied
 from costmodel.optimizers.pricing import evaluate
 from costmodel.optimizers.recommend import Recommendation
 from costmodel.optimizers.trees.trace_trie import build_trie
-from costmodel.optimizers.unmet import Unmet
+from costmodel.optimizers.unmet import UnmetPoint
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree
 
@@ -159,14 +159,14 @@ def choice(picked: search.Choice, answer: Recommendation) -> ChoiceRow:
     return ChoiceRow(**ranked(picked, answer), **estimated(picked, answer))
 
 
-def unmet_rows(unmet: Sequence[Unmet], limits: Limits) -> list[MarkedCell]:
+def unmet_rows(unmet: Sequence[UnmetPoint], limits: Limits) -> list[MarkedCell]:
     """Batches and contexts at which nothing is allowed, each with the nearest changes that were
     tried and do.
     """
     return [_unmet_row(cell, limits) for cell in unmet]
 
 
-def _unmet_row(unmet: Unmet, limits: Limits) -> MarkedCell:
+def _unmet_row(unmet: UnmetPoint, limits: Limits) -> MarkedCell:
     configuration = unmet.contender.configuration
     free = limits == Limits()
     tried = (

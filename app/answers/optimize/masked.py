@@ -19,6 +19,7 @@ from app.answers.optimize.rows import MaskedQuality, PayingPolicy, PolicyRow
 from app.questions.field import fields_of, refuse
 from app.questions.groups import (
     AcceptanceOptions,
+    JointOptions,
     OutputOptions,
     RefiningOptions,
     StoredOptions,
@@ -36,13 +37,13 @@ from costmodel.answers.refine_breakeven import needed_pace
 from costmodel.laws.refined_method import method_policy
 from costmodel.method_library import load_method
 from costmodel.optimizers.candidates.policy_grid import policy_grid
-from costmodel.optimizers.drafters.sources import Source, prompts_sources
+from costmodel.optimizers.drafters.sources import Source, entry_source, prompts_sources
 from costmodel.optimizers.policy_front import PolicyPoint, policy_points
-from costmodel.optimizers.recommend import Recommendation
+from costmodel.optimizers.recommend import ComparedDrafters, Recommendation
 from costmodel.optimizers.search import choice_of
 from hardware_profiles.errors import InputError
 from traces.kinds.refine_policy import RefinePolicy
-from traces.library import trace_file
+from traces.library import shipped_confidence, trace_file, trace_name
 from traces.replay.confidence.played import recorded_prompts
 from traces.storage.confidence_file import read_confidence
 
@@ -61,8 +62,9 @@ _TAKEN = {
     *names_in(StoredOptions),
     *names_in(RefiningOptions),
     *names_in(OutputOptions),
+    *names_in(JointOptions),
     *("model", "method", "trace", "batch", "context", "quality_floor"),
-    *("pp", "ep", "dp", "fidelity", "seed"),
+    *("against", "slo_tpot_s", "pp", "ep", "dp", "fidelity", "seed"),
 }
 _REFUSED: Mapping[str, str] = {
     **dict.fromkeys(
@@ -72,10 +74,11 @@ _REFUSED: Mapping[str, str] = {
     "draft_tokens": "masked blocks have no draft tokens; --block states their size",
     "stop": "ends drafts, and masked blocks have none",
     "slo_ttft_s": "is not a limit of this search; `rooftree simulate` answers for first tokens",
-    "slo_tpot_s": "is not a limit of this search; --quality-floor is",
     "draft": "masked blocks are drafted by no other model",
     "exit_layer": "masked blocks are drafted by no part of the model",
 }
+_WITHOUT_LOAD = {"slo_tpot_s": "is not a limit of this search; --quality-floor is"}
+_WITH_LOAD = {"against": "compares at a steady batch, and --search full is under a load"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,18 +119,18 @@ def masked_policies(question: OptimizeQuestion) -> MaskedPolicies | None:
             out of range, or more policies than are searched.
     """
     refining = values_in(RefiningOptions, question)
-    if not refines(question.method, refining | {"quality-floor": question.quality_floor}):
+    of_masked = {"quality-floor": question.quality_floor, "against": question.against or None}
+    if not refines(question.method, refining | of_masked):
         return None
     accepted = (
         "is not searched over: a confidence trace (--trace) says what policies of"
         f" {question.method} commit"
     )
-    refuse(question, {**_REFUSED, **dict.fromkeys(names_in(AcceptanceOptions), accepted)})
+    full = question.search == "full"
+    stated = dict.fromkeys(names_in(AcceptanceOptions), accepted)
+    refuse(question, {**_REFUSED, **stated, **(_WITH_LOAD if full else _WITHOUT_LOAD)})
     if not question.trace:
-        raise InputError(
-            "needed for masked blocks: a confidence trace (`rooftree record --masked`)",
-            key="--trace",
-        )
+        raise InputError(_next_steps(question), key="--trace")
     method = question.method
     recorded = recorded_prompts([read_confidence(trace_file(path)) for path in question.trace])
     policies = policy_grid(
@@ -148,6 +151,21 @@ def masked_policies(question: OptimizeQuestion) -> MaskedPolicies | None:
         policies=policies,
         floor=DEFAULT_FLOOR if question.quality_floor is None else question.quality_floor,
         canvas_tokens=question.canvas,
+    )
+
+
+def _next_steps(question: OptimizeQuestion) -> str:
+    """What to do where no confidence trace is named: which ones ship, how one's own come in, and
+    what was published instead.
+    """
+    model = question.model or DEFAULT_MODEL
+    shipped = ", ".join(trace_name(path) for path in shipped_confidence())
+    alone = f"rooftree breakeven --model {model} --method {question.method}"
+    return (
+        "needed to search masked blocks: a confidence trace. Shipped, of a small model:"
+        f" {shipped}. Your own: `rooftree traces import` reads printed passes, `rooftree record"
+        " --masked` records them. Without one, a single number is known"
+        f" ({entry_source(question.method, model).about}), from which `{alone}` answers"
     )
 
 
@@ -195,22 +213,19 @@ def rows_at(
     ]
 
 
-def unplayed_rows(answer: Recommendation) -> list[MarkedCell]:
-    """Policies that cannot be answered for, and those that do not fit at a batch and context."""
-    where = answer.question.deployment
-    named: dict[str, Any] = {
-        "model": where.model,
-        "device": where.device,
-        "engine": where.engine,
-        "method": answer.sources[0].method,
-    }
-    rows = [
-        MarkedCell(**named, draft=policy_words(unplayed.policy), reason=unplayed.reason)
-        for unplayed in answer.unplayed
+def unplayed_rows(compared: ComparedDrafters) -> list[MarkedCell]:
+    """Policies that cannot be answered for."""
+    return [
+        MarkedCell(**_named(compared), draft=policy_words(unplayed.policy), reason=unplayed.reason)
+        for unplayed in compared.unplayed
     ]
-    return rows + [
+
+
+def unfit_rows(answer: Recommendation) -> list[MarkedCell]:
+    """Policies that do not fit the memory at a batch and context where others do."""
+    return [
         MarkedCell(
-            **named,
+            **_named(answer),
             batch=at.batch,
             context=at.context,
             draft=draft_words(at.acceptance),
@@ -221,6 +236,16 @@ def unplayed_rows(answer: Recommendation) -> list[MarkedCell]:
         for at in policy_points(answer.optimum, batch=best.batch, context=best.context, floor=0.0)
         if not at.fits
     ]
+
+
+def _named(compared: ComparedDrafters) -> dict[str, Any]:
+    where = compared.question.deployment
+    return {
+        "model": where.model,
+        "device": where.device,
+        "engine": where.engine,
+        "method": compared.sources[0].method,
+    }
 
 
 def paying_policies(answer: Recommendation, seed: int) -> list[PayingPolicy]:
@@ -272,10 +297,16 @@ def _row(at: PolicyPoint, answer: Recommendation) -> PolicyRow:
         agreement_interval=played.agreement_bounds,
         meets_floor=at.meets,
         on_front=at.on_front,
+        against=_against(at),
         twin_tokens_per_s=at.plain_tokens_per_s,
         needed_tokens_per_step=None,
         needed_tokens_per_step_interval=None,
     )
+
+
+def _against(at: PolicyPoint) -> str:
+    other = at.contender.setting.against
+    return "" if other is None else other.target.name
 
 
 def _priced(row: PolicyRow, at: PolicyPoint, answer: Recommendation, seed: int) -> PolicyRow:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, get_type_hints
 
-from app.answers.answer import read_row
+from app.answers.answer import Row, read_row
 from app.answers.optimize.counted_rows import Counters
 from app.answers.optimize.rows import (
     CellRow,
@@ -24,7 +24,7 @@ from app.answers.optimize.rows import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Background:
+class Background(Row):
     """What stands behind the choices of a cell.
 
     Attributes:
@@ -76,6 +76,16 @@ class Rankings(Background):
     def ranked(self) -> Sequence[ChoiceRow]:
         """Every ranked configuration: the winners, then the other drafters' best."""
         return [*self.choices, *self.alternatives]
+
+    @property
+    def own_rows(self) -> Sequence[ChoiceRow]:
+        """Every ranked configuration."""
+        return self.ranked
+
+    @property
+    def missed_words(self) -> str:
+        """Nothing is missed by what is ranked: what misses a limit is no choice."""
+        return ""
 
     @property
     def contexts(self) -> list[int]:

@@ -1,55 +1,150 @@
-"""What does `optimize` answer? What to run at every batch and context, of one cell or of several."""
+"""What does `optimize` answer? What to run, at every batch and context or under one load, what comes
+next, what cannot run, and files; of one model, device and engine or of several.
 
-from collections.abc import Iterator, Mapping, Sequence
+What a search says beside its choices is its ranking's to say (`rankings`, `designs`).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
-from app.answers.answer import Answer, Row, Table
+from app.answers.answer import Answer, Table
 from app.answers.cells import LISTED, MarkedCell, reason_lines, several
+from app.answers.deployables import Deployable, file_lines, write_all
 from app.answers.optimize import words
-from app.answers.optimize.chosen import Chosen
 from app.answers.optimize.counted_words import counted_lines, counted_table
+from app.answers.optimize.designs import Designs
 from app.answers.optimize.neighbour_words import neighbour_lines, neighbour_table
 from app.answers.optimize.rankings import Background, Rankings
-from app.answers.optimize.rows import CellRow, ChoiceRow, MaskedQuality, PolicyRow
+from app.answers.optimize.rows import Candidate, CellRow, ChoiceRow, MaskedQuality, PolicyRow
 from app.answers.sentences import folded
 from costmodel.answers.workload import Limits
 from costmodel.optimizers.recommend import Recommendation
+from hardware_profiles.errors import InfeasibleError
 
 _POLICY = ["committed", "block_tokens", "cache"]  # what is run, of masked blocks
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recommended(Rankings, Chosen):
-    """The answer for one model, device and engine.
+class Recommended(Answer):
+    """What to run, of what competes under one model and engine.
 
     Attributes:
-        unmet: batches and contexts at which nothing is allowed, and policies without an answer.
-        search: what was found.
+        ranking: what to run and what comes next, with what stands behind them: at every batch and
+            context, or the designs of a load.
+        unmet: batches and contexts, or placements, at which nothing is allowed, and policies without
+            an answer.
         limits: that were asked for.
+        entries: what every engine loads; none where the first choice does not do what was asked.
+        folder: that files go to; None where none are written.
+        search: at batches and contexts, for pages that look further; None: under a load.
     """
 
-    unwritten: ClassVar[tuple[str, ...]] = ("search", "limits", *Chosen.unwritten)
-    search: Recommendation
+    name: ClassVar[str] = "recommendation"
+    unwritten: ClassVar[tuple[str, ...]] = ("limits", "entries", "folder", "search")
+    spread: ClassVar[tuple[str, ...]] = ("ranking",)
+    ranking: Rankings | Designs
+    unmet: Sequence[MarkedCell]
     limits: Limits
+    entries: Sequence[Deployable]
+    folder: Path | None
+    search: Recommendation | None = None
+
+    @property
+    def rankings(self) -> Rankings:
+        """The ranking at every batch and context, which an answer to a load has not."""
+        assert isinstance(self.ranking, Rankings)
+        return self.ranking
+
+    @property
+    def designs(self) -> Designs:
+        """The designs of a load, which an answer at batches and contexts has not."""
+        assert isinstance(self.ranking, Designs)
+        return self.ranking
+
+    @property
+    def recommendation(self) -> Recommendation:
+        """The search at batches and contexts."""
+        assert self.search is not None
+        return self.search
+
+    @property
+    def choices(self) -> Sequence[Candidate]:
+        """What to run."""
+        return self.ranking.choices
+
+    @property
+    def alternatives(self) -> Sequence[Candidate]:
+        """What comes next."""
+        return self.ranking.alternatives
+
+    @property
+    def quality(self) -> MaskedQuality | None:
+        """What quality of masked blocks means, where their policies compete."""
+        return self.ranking.quality
+
+    @property
+    def own_rows(self) -> Sequence[Candidate | MarkedCell]:
+        """What may be run, and what cannot."""
+        return [*self.ranking.own_rows, *self.unmet]
+
+    def require(self) -> None:
+        """End where nothing does what was asked.
+
+        Raises:
+            InfeasibleError: what is missed.
+        """
+        if missed := self.ranking.missed_words:
+            raise InfeasibleError(missed)
+        super().require()
+
+    def writers(self) -> Sequence[Callable[[Path, Path], object]]:
+        """The files that engines load."""
+        return [lambda stage, folder: write_all(self.entries, stage)]
+
+    def documents(self) -> Mapping[str, Mapping[str, Any]]:
+        """Of masked blocks, which few engines load, the first choice as a configuration."""
+        first = self.choices[0].configuration
+        if self.quality is None or first is None or self.ranking.missed_words:
+            return {}
+        return {"configuration.json": first}
 
     def shown(self) -> Iterator[Table | str]:
-        """Who wins where, what that rests on, and what engines load."""
+        """What to run and what that rests on, what cannot run, and what engines load."""
+        if isinstance(self.ranking, Designs):
+            yield from self.ranking.shown()
+            yield from reason_lines(
+                [row for row in self.unmet if row.draft is None],
+                ("device", "layout", "dtype", "kv_dtype"),
+            )
+            if self.quality is not None:
+                yield from map(folded, self._policy_lines(self.quality))
+        else:
+            yield from self._rankings_shown(self.ranking)
+        if self.folder is not None:
+            yield from file_lines(self.entries, self.folder)
+
+    def _rankings_shown(self, ranking: Rankings) -> Iterator[Table | str]:
+        """Who wins where, and what that rests on."""
         yield from _winners(self.inputs, self.limits, [self], self.unmet)
         if self.quality is not None:
             yield self._front()
             yield from map(folded, self._policy_lines(self.quality))
         if self.inputs["explain"]:
             yield from self.explained()
-        if self.counters is not None:
-            yield counted_table(self.counters)
-            yield from map(folded, counted_lines(self.counters))
-        yield from map(folded, self._background())
-        if self.dropped_batches:
-            dropped = ", ".join(map(str, self.dropped_batches))
+        if ranking.counters is not None:
+            yield counted_table(ranking.counters)
+            yield from map(folded, counted_lines(ranking.counters))
+        yield from map(folded, words.drafter_lines(self.recommendation, ranking.by_topology))
+        yield from map(folded, words.margin_lines(ranking.cells))
+        yield from map(folded, words.schedule_lines(self.recommendation, ranking.schedules))
+        yield from map(
+            folded, words.shared_schedule_lines(self.recommendation, ranking.context_schedules)
+        )
+        if ranking.dropped_batches:
+            dropped = ", ".join(map(str, ranking.dropped_batches))
             yield f"left out, too large for memory: batch {dropped}"
-        yield from self.files_shown()
 
     def _front(self) -> Table:
         return Table(
@@ -85,8 +180,10 @@ class Recommended(Rankings, Chosen):
     @property
     def twin_lines(self) -> list[str]:
         """From which pace, and at which batches, the choices beat the twin."""
+        if isinstance(self.ranking, Designs):
+            return []
         chosen = [row.twin_words for row in self.choices if isinstance(row, PolicyRow)]
-        return chosen + [row.words for row in self.pays or ()]
+        return chosen + [row.words for row in self.ranking.pays or ()]
 
     @property
     def unplayed_lines(self) -> list[str]:
@@ -97,32 +194,19 @@ class Recommended(Rankings, Chosen):
                 reasons.setdefault(row.reason, set()).add(row.draft)
         return [f"{len(names)} of the policies: {reason}" for reason, names in reasons.items()]
 
-    def documents(self) -> Mapping[str, Mapping[str, Any]]:
-        """Of masked blocks, which few engines load, the first choice as a configuration."""
-        first = self.choices[0].configuration
-        if self.quality is None or first is None:
-            return {}
-        return {"configuration.json": first}
-
-    def _background(self) -> Iterator[str]:
-        """What the acceptance rests on, what ties, and the schedules."""
-        yield from words.drafter_lines(self.search, self.by_topology)
-        yield from words.margin_lines(self.cells)
-        yield from words.schedule_lines(self.search, self.schedules)
-        yield from words.shared_schedule_lines(self.search, self.context_schedules)
-
     def explained(self, name: str = "") -> Iterator[Table | str]:
         """Why each choice is the best, and not its neighbours.
 
         Args:
             name: of the answer among several; empty for the only one.
         """
-        yield neighbour_table(self.cells, name.replace("--", " on ", 1).replace("--", ", "))
-        yield from map(folded, neighbour_lines(self.cells))
+        cells = self.rankings.cells
+        yield neighbour_table(cells, name.replace("--", " on ", 1).replace("--", ", "))
+        yield from map(folded, neighbour_lines(cells))
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellBackground(Background, Row):
+class CellBackground(Background):
     """What stands behind the choices of one of several cells.
 
     Attributes:
@@ -202,13 +286,13 @@ def together(
     """
     return RecommendedCells(
         inputs=inputs,
-        choices=[row for answer in by_folder.values() for row in answer.choices],
-        alternatives=[row for answer in by_folder.values() for row in answer.alternatives],
+        choices=[row for answer in by_folder.values() for row in answer.rankings.choices],
+        alternatives=[row for answer in by_folder.values() for row in answer.rankings.alternatives],
         unmet=unmet,
         answers=[
             CellBackground(
                 folder=name,
-                **{part.name: getattr(answer, part.name) for part in fields(Background)},
+                **{part.name: getattr(answer.ranking, part.name) for part in fields(Background)},
             )
             for name, answer in by_folder.items()
         ],
@@ -225,10 +309,10 @@ def _winners(
     unmet: Sequence[MarkedCell],
 ) -> Iterator[Table | str]:
     """One table of the winner at every batch and context, why others cannot be, and the limits."""
-    cells = [cell for answer in answers for cell in answer.cells]
+    cells = [cell for answer in answers for cell in answer.rankings.cells]
     unmet = [row for row in unmet if row.draft is None]
     masked = any(answer.quality is not None for answer in answers)
-    chosen = [row for answer in answers for row in answer.choices] if masked else cells
+    chosen = [row for answer in answers for row in answer.rankings.choices] if masked else cells
     run, agrees = (_POLICY, ["agreement"]) if masked else (["run"], [])
     rows: list[CellRow | ChoiceRow | MarkedCell] = [*chosen, *unmet]
     names = [name for name in LISTED if len({str(getattr(row, name)) for row in rows}) > 1]
@@ -250,7 +334,7 @@ def _winners(
     where = " on ".join(several(str(inputs[name]), name) for name in ("model", "device"))
     # of several cells winners alone fit, and the front of policies says what comes next
     beside = [] if names or masked else ["next_best", "loses"]
-    searches = [answer.search for answer in answers]
+    searches = [answer.recommendation for answer in answers]
     yield Table(
         title=f"{where}, {several(inputs['engine'], 'engine')}: what to run at each batch",
         rows=rows,
@@ -265,7 +349,7 @@ def _winners(
             "speedup",
             *beside,
         ],
-        caption=words.POLICY_CAPTION if masked else words.caption(searches),
+        caption=words.policy_caption(inputs["against"]) if masked else words.caption(searches),
         once=["context"],
         mark=run[0],
         kind=PolicyRow if masked else CellRow,

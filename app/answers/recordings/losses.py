@@ -152,15 +152,16 @@ def answer(question: TracesLossesQuestion) -> Losses:
 def _shipped() -> list[Path]:
     """Shipped recordings of drafters: those on GPUs, and of those on CPUs the ones with ranks.
 
-    Repeats of a run say the same again.
+    Repeats of a run say the same again, and timed ones the same of fewer requests.
     """
     first: dict[tuple[str, str], Path] = {}
     for run in gpu_recordings():
         if run.drafts:
             first.setdefault((run.target, run.method), run.path)
     on_gpu = {run.path for run in gpu_recordings()}
-    others = [path for path in recordings().values() if path not in on_gpu]
-    return [*first.values(), *(path for path in others if read_trace(path).level >= 2)]
+    others = {path: read_trace(path) for path in recordings().values() if path not in on_gpu}
+    ranked = [path for path, trace in others.items() if trace.level >= 2 and trace.steps is None]
+    return [*first.values(), *ranked]
 
 
 def trace_losses(

@@ -103,9 +103,9 @@ class Sweep:
         return str(beside) if is_place(beside) else text
 
     def drafter(self, text: str) -> str:
-        """`METHOD[:SOURCE]` with the source's path."""
+        """`METHOD[:SOURCE]` with the paths of the method and of the source, where they are files."""
         method, separator, source = text.partition(":")
-        return f"{method}:{self.place(source)}" if source else method + separator
+        return f"{self.place(method.strip())}{separator}{self.place(source) if source else ''}"
 
     def digest(self, seed: int) -> str:
         """What tells this sweep from any other: its lists, the seed, the release, and the files
@@ -113,7 +113,7 @@ class Sweep:
         """
         lists = self.lists
         named = [*lists.models, *lists.devices, *lists.engines, *lists.traces]
-        named += [text.partition(":")[2] for text in lists.drafters]
+        named += [part for text in lists.drafters for part in text.partition(":")[::2]]
         files = {text: _file_digest(Path(self.place(text))) for text in named if text}
         identity = {
             "lists": lists.model_dump(mode="json"),
@@ -193,8 +193,8 @@ def _check_names(sweep: Sweep, path: str | Path) -> None:
     """
 
     def drafter(text: str) -> None:
-        method, separator, _ = text.partition(":")
-        slug_of(method.strip())
+        method, separator, _ = sweep.drafter(text).partition(":")
+        slug_of(method)
         if separator:
             drafter_source(sweep.drafter(text))
 

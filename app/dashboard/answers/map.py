@@ -438,12 +438,12 @@ def _numbers(
             (f"At {where}", MISSED[here.unmet[0].misses]),
             _memory(setting, geometric(0.0, 0), state),
         ]
-    (row,) = here.choices
+    (row,) = here.rankings.choices
     return [
         (f"Best K at {where}", str(row.draft_tokens) if row.draft_tokens else "off"),
         ("Speedup", f"{digits(row.speedup)}×"),
         ("Limited by", row.limit or ""),
-        _memory(setting, here.search.winners[0].acceptance, state),
+        _memory(setting, here.recommendation.winners[0].acceptance, state),
     ]
 
 

@@ -221,7 +221,7 @@ def _read_confidence(upload: str, written: str) -> int:
 
 
 def _read_acceptance(upload: str, written: str, format: str) -> int:
-    from traces.importers.formats import READERS, import_trace, possible
+    from traces.importers.formats import acceptance_formats, import_trace, possible
     from traces.library import is_confidence, read_trace
     from traces.storage.acceptance_file import write_acceptance
 
@@ -239,7 +239,7 @@ def _read_acceptance(upload: str, written: str, format: str) -> int:
     if len(names) > 1:
         shown = (
             "shows nothing of any format"
-            if len(names) == len(READERS)
+            if len(names) == len(acceptance_formats())
             else "is claimed by several formats"
         )
         sys.stdout.write(f"{','.join(names)}\n{upload}: {shown}: choose one\n")

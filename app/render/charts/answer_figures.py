@@ -9,6 +9,7 @@ from typing import Any
 
 from app.answers.breakeven.rows import RefiningPoint
 from app.answers.capacity.rows import CapacityPlans, PlanRow
+from app.answers.optimize.designs import Designs
 from app.answers.optimize.rankings import Rankings
 from app.answers.optimize.recommended import Recommended, RecommendedCells
 from app.answers.optimize.rows import PolicyRow
@@ -32,6 +33,7 @@ from app.render.charts.charts import (
     throughput_figure,
     tree_figure,
 )
+from app.render.charts.joint_figures import front_figure
 from app.render.charts.refining_figures import refining_figure
 from app.render.charts.reproduction_figures import reproduction_figure
 from app.render.charts.score_figures import times_figure
@@ -56,8 +58,11 @@ def figure_of(
     Raises:
         InputError: the verb has no such figure, or the answer nothing to draw in it.
     """
-    is_masked = isinstance(answer, Recommended) and answer.quality is not None
-    figures = REFINING if is_masked else FIGURES.get(verb, {})
+    figures = FIGURES.get(verb, {})
+    if isinstance(answer, Recommended) and isinstance(answer.ranking, Designs):
+        figures = LOAD
+    elif isinstance(answer, Recommended) and answer.quality is not None:
+        figures = REFINING
     if kind is None and any(isinstance(row, RefiningPoint) for row in answer.own_rows):
         kind = "pace"  # of masked blocks, which have no acceptance of one token
     draw = figures.get(kind) if kind is not None else next(iter(figures.values()), None)
@@ -100,10 +105,8 @@ def _at(draw: Callable[[Rankings, int], Figure], quantity: str = "", title: str 
 
 def _one_of(answer: Recommended | RecommendedCells) -> Rankings | None:
     """The rankings of the only model, device and engine; None where there are several."""
-    if isinstance(answer, Recommended):
-        return answer
-    cells = list(answer.by_folder.values())
-    return cells[0] if len(cells) == 1 else None
+    cells = [answer] if isinstance(answer, Recommended) else list(answer.by_folder.values())
+    return cells[0].rankings if len(cells) == 1 else None
 
 
 def _acceptance(answer: Recommended | RecommendedCells, context: int | None) -> Figure | None:
@@ -121,7 +124,7 @@ def _best_tree(answer: Recommended | RecommendedCells, context: int | None) -> F
 
 def _policies(answer: Recommended, context: int | None) -> Figure | None:
     assert answer.quality is not None
-    policies = [row for row in answer.ranked if isinstance(row, PolicyRow)]
+    policies = [row for row in answer.rankings.ranked if isinstance(row, PolicyRow)]
     return refining_figure(policies, answer.quality.floor, context)
 
 
@@ -272,6 +275,8 @@ def _lines(
 
 REFINING: Mapping[str, Draw] = {"agreement": _policies}
 """Of an answer of `optimize` about masked blocks."""
+LOAD: Mapping[str, Draw] = {"front": lambda answer, context: front_figure(answer.designs)}
+"""Of an answer of `optimize` to a load."""
 FIGURES: Mapping[str, Mapping[str, Draw]] = {
     "optimize": {
         "speedup": _at(speedup_figure, "speedup", "speedup (×)"),

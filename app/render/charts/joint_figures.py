@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from html import escape
 
 from app.answers.numbers import digits
-from app.answers.optimize.joint.rows import JointAnswer
+from app.answers.optimize.designs import Designs
 from app.answers.optimize.rows import DesignRow
 from app.render.charts.charts import NEUTRAL, PALETTE, Figure, framed
 from hardware_profiles.units import MILLI
 
 
-def front_figure(answer: JointAnswer) -> Figure:
+def front_figure(designs: Designs) -> Figure:
     """Tokens per second of a device against those of a user, one colour a kind of device; the limit
     as a line.
 
     Args:
-        answer: whose front is drawn.
+        designs: whose front is drawn.
     """
-    front = answer.front
+    front = designs.front
     line: Figure = {
         "type": "scatter",
         "mode": "lines",
@@ -39,10 +39,10 @@ def front_figure(answer: JointAnswer) -> Figure:
         )
         for at, kind in enumerate(kinds)
     ]
-    winner = _points("winner", PALETTE[1], "star", answer.choices[:1])
+    winner = _points("winner", PALETTE[1], "star", designs.choices[:1])
     side: Figure = {"title": {"text": "tokens/s per device"}, "type": "log"}
     shapes = []
-    if (tpot := answer.limits.tpot_s) is not None:
+    if (tpot := designs.limits.tpot_s) is not None:
         x = 1.0 / tpot
         shapes = [
             {

@@ -5,42 +5,41 @@ Leaves out the figure (`app.render.charts.joint_figures`).
 """
 
 from html import escape
-from pathlib import Path
 
 from app.answers.numbers import digits
-from app.answers.optimize.joint.rows import JointAnswer
+from app.answers.optimize.designs import Designs
+from app.answers.optimize.recommended import Recommended
 from app.answers.optimize.rows import DesignRow, FinalistRow
 from app.answers.placements import MarkedPlacement
 from app.render.charts.charts import Figure, interval_words
 from app.render.charts.joint_figures import front_figure
-from app.render.html.page import figure_card, html_page, html_table, plots_available, write_page
+from app.render.html.page import figure_card, html_page, html_table
 from hardware_profiles.units import MILLI
 
 
-def write_pages(answer: JointAnswer, folder: Path) -> None:
-    """Write the answer of `optimize --search full` as a page, where plotly is installed."""
-    if plots_available():
-        write_page(joint_page(answer), folder / "report.html")
+def joint_page(answer: Recommended) -> str:
+    """The page of an answer to a load; the same answer gives the same text.
 
-
-def joint_page(answer: JointAnswer) -> str:
-    """The page that `write_pages` writes; the same answer gives the same text."""
+    Args:
+        answer: with designs.
+    """
     figures: dict[str, Figure] = {}
-    unit = answer.objective.unit
+    designs = answer.designs
+    unit = designs.objective.unit
     title = f"{answer.inputs['model']}, {unit}"
     card = figure_card(
         figures,
         "front",
-        front_figure(answer),
+        front_figure(designs),
         "Speed for a user against throughput of a device",
         "Predicted, of busy replicas whatever the limits. The star is the design to run.",
     )
     parts = [
-        f'<header><p class="eyebrow">{escape(title)}</p><h1>{escape(answer.headline)}</h1>'
-        f"<p>{escape(answer.sure_words)}.</p></header>",
+        f'<header><p class="eyebrow">{escape(title)}</p><h1>{escape(designs.headline)}</h1>'
+        f"<p>{escape(designs.sure_words)}.</p></header>",
         f'<section class="grid">{card}</section>',
         "<h2>The best design of each drafter and placement</h2>",
-        _limits(answer),
+        _limits(designs),
         html_table(
             (
                 "design",
@@ -53,22 +52,31 @@ def joint_page(answer: JointAnswer) -> str:
                 "simulated against predicted",
                 "loses to the first",
             ),
-            [_design_cells(row) for row in (*answer.choices, *answer.alternatives)],
+            [_design_cells(row) for row in (*designs.choices, *designs.alternatives)],
         ),
         "<h2>The front</h2>",
         html_table(
             ("design", "batch cap", "token budget", "tokens/s per user", "tokens/s per device"),
-            [_front_cells(row) for row in answer.front],
+            [_front_cells(row) for row in designs.front],
         ),
     ]
-    if answer.unmet:
-        lines = [[escape(_placement_words(row)), escape(row.reason)] for row in answer.unmet]
+    if designs.quality is not None:
+        parts.append(f"<p>Agreement: {escape(designs.quality.words)}.</p>")
+    lines = [
+        [escape(_placement_words(row)), escape(row.reason)]
+        for row in answer.unmet
+        if isinstance(row, MarkedPlacement)
+    ]
+    if lines:
         parts += ["<h2>Without an answer</h2>", html_table(("placement", "why"), lines)]
+    if unplayed := answer.unplayed_lines:
+        listed = "".join(f"<li>{escape(line)}</li>" for line in unplayed)
+        parts.append(f"<ul>{listed}</ul>")
     return html_page(title, "".join(parts), figures)
 
 
-def _limits(answer: JointAnswer) -> str:
-    meaning = answer.limits.meaning
+def _limits(designs: Designs) -> str:
+    meaning = designs.limits.meaning
     return f"<p>Limits: {escape(meaning)}.</p>" if meaning else ""
 
 

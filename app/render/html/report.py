@@ -13,12 +13,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from app.answers.optimize.designs import Designs
 from app.answers.optimize.rankings import Rankings, read_rankings
 from app.answers.optimize.recommended import Recommended
 from app.answers.optimize.rows import ChoiceRow
 from app.answers.pages import plots_available
 from app.render.charts import charts
 from app.render.charts.charts import digits, interval_words
+from app.render.html.joint_page import joint_page
 from app.render.html.optimize_sections import (
     counters_section,
     neighbours_section,
@@ -55,13 +57,17 @@ def write_pages(answer: Recommended, folder: Path) -> None:
     """Write report.html beside an answer of `optimize`, where it can be drawn.
 
     Args:
-        answer: of one model, device and engine.
+        answer: of one model and engine.
         folder: of its files.
     """
     if not plots_available():
         return
-    drawn = jsonable(answer)
-    page = refining_page(answer) if "quality" in drawn else report_page(drawn)
+    if isinstance(answer.ranking, Designs):
+        page = joint_page(answer)
+    elif answer.quality is not None:
+        page = refining_page(answer)
+    else:
+        page = report_page(jsonable(answer))
     write_page(page, folder / "report.html")
 
 

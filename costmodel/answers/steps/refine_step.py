@@ -5,8 +5,9 @@ that store, another model beside. Leaves out how many tokens a pass commits and 
 each kind run (`costmodel.laws.refining`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,12 +18,33 @@ from costmodel.drafters.pass_costs import WeightedPass
 from costmodel.engines.record.overhead import Overhead
 from costmodel.laws.refining import group_sizes, live_tokens, pass_counts, refine_of, waiting_ratio
 from costmodel.method import Method
-from costmodel.pace import GROWING_COMMITS
+from costmodel.pace import GROWING_COMMITS, Refine
 from costmodel.passes.forward import Deployment, PassCost, pass_cost
 from costmodel.passes.memory import Footprint, activation_bytes, kv_bytes, weight_bytes
 from costmodel.passes.ops import Array, Number
 from costmodel.passes.totals import Tally
 from costmodel.passes.transformed_operations import stored_logits
+
+
+class _Pass(NamedTuple):
+    """Passes of one kind.
+
+    Args:
+        ratio: of them to those that commit.
+        rows: query tokens of a sequence.
+        cached: tokens of it that are read.
+        copies: sequences of a request.
+        is_full: over prompt and canvas.
+        renews: values that later passes read, with the target's own launches; others are launched
+            by the code of the method.
+    """
+
+    ratio: Array
+    rows: Number
+    cached: Number
+    copies: int
+    is_full: bool = False
+    renews: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +90,42 @@ class _Canvas:
         cached = self.prompt + max(behind, 0.0) if r.forward == "group" else self.whole - rows
         yield 1.0, rows, np.asarray(cached)
 
+    def runs(self, waits: Number = 1.0) -> Array:
+        """Passes of all kinds over those that commit.
+
+        Args:
+            waits: passes of requests that wait for each other, over those of one alone.
+        """
+        return np.asarray(sum(self._counts(waits).values()) / self._committing)
+
+    def passes(self, waits: Number = 1.0) -> Iterator[_Pass]:
+        """The passes of every kind that runs.
+
+        Args:
+            waits: as of `runs`.
+        """
+        r, block = refine_of(self.method), float(self.method.shape.nodes)
+        ratio = {kind: count / self._committing for kind, count in self._counts(waits).items()}
+        if np.any(ratio["full"] > 0.0):
+            drafts = r.commit == "self_verified" and r.forward != "full"
+            # a pass over prompt and canvas confirms no drafts beside each other
+            yield _Pass(ratio["full"], self.whole, 0.0, 1 if drafts else r.copies, is_full=True)
+        if np.any(ratio["canvas"] > 0.0):
+            yield _Pass(ratio["canvas"], self.width, self.prompt, r.copies)
+        if np.any(ratio["own"] > 0.0):
+            for share, rows, cached in self.own():
+                yield _Pass(share * ratio["own"], rows, cached, r.copies, renews=False)
+        if r.closing_passes:
+            yield _Pass(ratio["closing"], block, self.whole - block, r.copies)
+
+    @property
+    def _committing(self) -> float:
+        """Passes of a block that commit for one request."""
+        return float(self.method.shape.nodes) / self.tokens
+
+    def _counts(self, waits: Number) -> Mapping[str, Array]:
+        return pass_counts(self.method, self._committing * waits)
+
     def _groups(self, along: bool) -> Iterator[tuple[float, Number, Array]]:
         """The same of groups that grow, one after the other."""
         sizes = group_sizes(self.method, max(round(self.width / self.tokens), 1))
@@ -109,37 +167,57 @@ def refine_step(
     computed in part.
     """
     m = drafter.method
-    r, block = refine_of(m), float(m.shape.nodes)
     canvas = _Canvas(method=m, prompt=np.asarray(context, dtype=np.float64), tokens=tokens_per_step)
-    passes = block / tokens_per_step
-    copies = np.asarray(batch, dtype=np.float64) * r.copies
-
-    def over(
-        rows: Number, cached: Number, *, whole: bool = False, requests: Number = copies
-    ) -> PassCost:
-        return pass_cost(d, batch=requests, query_tokens=rows, context=cached, prefill=whole)
-
-    counts = pass_counts(m, passes * waiting_ratio(m, tokens_per_step, batch))
-    verify: list[WeightedPass] = []
-    if np.any(counts["full"] > 0.0):
-        drafts = (
-            r.commit == "self_verified" and r.forward != "full"
-        )  # which a pass over prompt and canvas has none of
-        full = over(canvas.whole, 0.0, whole=True, requests=batch if drafts else copies)
-        verify.append((counts["full"] / passes, full))
-    if np.any(counts["canvas"] > 0.0):
-        verify.append((counts["canvas"] / passes, over(canvas.width, canvas.prompt)))
-    if np.any(counts["own"] > 0.0):
-        own = counts["own"] / passes
-        verify += [(share * own, over(rows, cached)) for share, rows, cached in canvas.own()]
-    if r.closing_passes:
-        verify.append((counts["closing"] / passes, over(block, canvas.whole - block)))
+    requests, waits = (
+        np.asarray(batch, dtype=np.float64),
+        waiting_ratio(m, tokens_per_step, batch),
+    )
+    passes, launched = list(canvas.passes(waits)), _launched(d, refine_of(m))
+    verify: list[WeightedPass] = [
+        (
+            run.ratio,
+            pass_cost(
+                d if run.renews else launched,
+                batch=requests * run.copies,
+                query_tokens=run.rows,
+                context=run.cached,
+                prefill=run.is_full,
+            ),
+        )
+        for run in passes
+    ]
     verify += [(1.0, cost) for cost in _beside(d, m, batch=batch, prompt=canvas.prompt)]
     cost = total_cost([], verify, drafter, overhead, speculates=np.asarray(False), requests=batch)
-    more = cost.overhead_s * (
-        sum(counts.values()) / passes - 1.0
-    )  # every pass is an engine's step of its own
+    more = cost.overhead_s * (canvas.runs(waits) - 1.0)  # every pass is an engine's step of its own
     return replace(cost, overhead_s=cost.overhead_s + more, launch_s=cost.launch_s + more)
+
+
+def pass_rows(m: Method, *, tokens_per_step: float, context: float) -> float:
+    """Query tokens of a request's pass, in all its sequences: the mean, or the most of any where
+    requests begin their blocks together.
+
+    Args:
+        m: a method that refines blocks.
+        tokens_per_step: tokens that a pass commits on average, >= 1.
+        context: tokens before the canvas.
+
+    Raises:
+        InputError: a method that does not refine.
+    """
+    canvas = _Canvas(method=m, prompt=np.asarray(context, dtype=np.float64), tokens=tokens_per_step)
+    passes = list(canvas.passes())
+    if m.batch.ragged != "split":
+        return max(float(run.rows * run.copies) for run in passes)
+    return float(sum(run.ratio * run.rows * run.copies for run in passes) / canvas.runs())
+
+
+def _launched(d: Deployment, r: Refine) -> Deployment:
+    """The deployment as the code of a method launches passes that renew nothing."""
+    return replace(
+        d,
+        host_layer_s=d.host_layer_s * r.launch_ratio,
+        host_waits=d.host_waits or r.waits_in_layers,
+    )
 
 
 def _beside(d: Deployment, m: Method, *, batch: Number, prompt: Array) -> Iterator[PassCost]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.answers.steps.advance_step import advance_step
+from costmodel.answers.steps.advance_step import AdvanceQuestion, advance_step
 from costmodel.answers.steps.dynamic_step import dynamic_step
 from costmodel.answers.steps.refine_step import refine_step
 from costmodel.answers.steps.step import StepCost, chain_step, tree_step
@@ -35,6 +35,7 @@ class Setting:
         plain_overhead: the engine's share of a plain step.
         engine: how memory is divided; without one, weights, cache and passes may use all of it.
         plan: how the target is spread over more than one tensor-parallel group; None: it is not.
+        against: whose plain decoding speeds are compared with; None: the target's own.
     """
 
     deployment: Deployment
@@ -43,6 +44,7 @@ class Setting:
     plain_overhead: Overhead
     engine: Engine = none.ENGINE
     plan: ParallelPlan | None = None
+    against: "Setting | None" = None
 
     @property
     def target(self) -> Architecture:
@@ -96,10 +98,17 @@ def _passes_cost(
         return refine_step(
             *parts, tokens_per_step=acceptance.tokens_per_step, batch=batch, context=context
         )
-    if setting.drafter.method.advance is not None and acceptance.draft_tokens:
-        return advance_step(
-            *parts, tokens_per_step=acceptance.tokens_per_step, batch=batch, context=context
+    advance = setting.drafter.method.advance
+    if advance is not None and acceptance.draft_tokens:
+        question = AdvanceQuestion(
+            deployment=setting.deployment,
+            drafter=setting.drafter,
+            overhead=setting.overhead,
+            tokens_per_step=acceptance.tokens_per_step,
+            batch=batch,
+            context=context,
         )
+        return advance_step(advance, question)
     if acceptance.lengths is not None:
         return dynamic_step(*parts, acceptance.lengths, batch=batch, context=context)
     if acceptance.tree is not None:

@@ -323,9 +323,7 @@ class Engine:
         scales by block.
         """
         model, k = deployment.architecture, self.kernels
-        by_tensor = (
-            model.dtype not in ("fp8", "fp8-block") and deployment.precision.weights != "fp8-block"
-        )
+        by_tensor = not deployment.scales_by_block
         fused = model.model_type in k.norms_in_reductions and model.hidden > k.fused_width
         done = k.quantised_inputs | (
             _NORMED if fused and deployment.tensor_parallel > 1 else frozenset()

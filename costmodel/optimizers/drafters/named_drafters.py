@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from costmodel.acceptance_library import best_match, nearness, size_gap, target_slug
-from costmodel.answers.settings import method_of
+from costmodel.answers.settings import stated_method
 from costmodel.architectures.library import load_model
 from costmodel.laws.acceptance import DepthRates
-from costmodel.method_library import load_method, method_names, require_priced
+from costmodel.method_library import load_method, require_priced, spelled
 from costmodel.optimizers.drafters.origin import assumed_share, proposal_share
 from costmodel.optimizers.drafters.sources import (
     FORMS,
@@ -26,7 +26,7 @@ from costmodel.optimizers.drafters.sources import (
     rates_source,
     trace_source,
 )
-from hardware_profiles.errors import InputError, UnknownNameError
+from hardware_profiles.errors import InputError
 from traces.library import gpu_recordings, trace_file
 
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?|[+-]?(?:nan|inf)"
@@ -47,7 +47,7 @@ def drafter_source(
         (0.78, 0.61, 0.48)
 
     Args:
-        text: a method's slug, then one rate, rates by position, `length=` tokens per step (`@K`: at
+        text: a method's slug or file, then one rate, rates by position, `length=` tokens per step (`@K`: at
             that draft length), several as `length=2.4@3,2.8@5`, or a trace; without a source the
             published figure that suits the model best.
         model: target, for published figures.
@@ -95,16 +95,13 @@ def _means(listed: str, text: str) -> dict[int, float]:
 
 
 def slug_of(name: str) -> str:
-    """The slug of a method that drafts, named by slug or as engines call it.
+    """The slug of a method that drafts, named by slug, as engines call it, or by its file.
 
     Raises:
         UnknownNameError: there is none of that name; the nearest are offered.
-        InputError: the method drafts nothing.
+        InputError: the method drafts nothing, or a file that holds none.
     """
-    try:
-        slug = method_of(name)
-    except InputError:
-        raise UnknownNameError("method", name, method_names(), key="drafter") from None
+    slug = stated_method(name, key="drafter")
     method = load_method(slug)
     require_priced(method)
     if not method.drafts:
@@ -169,7 +166,7 @@ def published_source(method: str, model: str, *, match_rate: float | None = None
             if match is None
             else f"was published for a {match.entry.shape} only"
         )
-        forms = FORMS.replace("eagle-3:", f"{method}:")
+        forms = FORMS.replace("eagle-3:", f"{spelled(method)}:")
         raise InputError(f"{reason}; state its acceptance: {forms}", key="drafter", value=method)
     entry = match.entry
     alone = entry.counted == "proposals"

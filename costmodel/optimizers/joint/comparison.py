@@ -16,7 +16,13 @@ import numpy as np
 from costmodel.answers.energy import power_model
 from costmodel.answers.estimate import estimate
 from costmodel.answers.uncertainty import DRAWS, HALF_WIDTH_SIGMA, draw_steps, interval
-from costmodel.optimizers.joint.evaluation import law, node_watts, seen_by_requests, served_value
+from costmodel.optimizers.joint.evaluation import (
+    law,
+    node_load,
+    node_watts,
+    seen_by_requests,
+    served_value,
+)
 from costmodel.optimizers.joint.search import Design
 from costmodel.optimizers.joint.space import JointQuestion
 from costmodel.passes.ops import Array
@@ -116,7 +122,8 @@ class _SharedErrors:
 
 def _drawn(question: JointQuestion, design: Design, place: int, errors: _SharedErrors) -> Array:
     """The objective of a design in every draw."""
-    node, a, load = design.contender, design.acceptance, question.load
+    node, a = design.contender, design.acceptance
+    load = node_load(node, question.load)
     device, setting = node.setting.device, node.setting
     at = estimate(setting, a, batch=float(design.batch), context=load.decode_context)
     steps = draw_steps(
@@ -131,7 +138,7 @@ def _drawn(question: JointQuestion, design: Design, place: int, errors: _SharedE
     drawn_s = steps.step_s if a.draft_tokens else steps.plain_s
     slower = drawn_s[:, :1] / float(at.step_s)
     capped = node.up_to(float(design.batch))
-    step_s = replace(capped, candidates=[a]).steady(load).step_s
+    step_s = replace(capped, candidates=[a]).steady(question.load).step_s
     budget = np.array([[float(design.scheduler.token_budget)]])
     curve, busy = law(
         question,

@@ -16,10 +16,11 @@ from costmodel.answers.fit import Room, rooms
 from costmodel.answers.loads import Curve, Loaded, least_replicas
 from costmodel.answers.replicas import (
     ReplicaSpeeds,
+    busy_replica,
+    computed_tokens,
     curve_of,
     most_sharing,
-    replica_prompts,
-    replica_speeds,
+    own_load,
     step_rows,
 )
 from costmodel.answers.workload import Limits, Load
@@ -63,7 +64,7 @@ class Node(Contender):
 
     def steady(self, load: Load) -> Evaluation:
         """Its shapes with every batch, arrays of shape [shapes, caps]."""
-        return evaluate(self, batch=self.batch, context=load.decode_context)
+        return evaluate(self, batch=self.batch, context=node_load(self, load).decode_context)
 
     def with_budget(self, token_budget: int) -> Setting:
         """The setting whose engine sets buffers up for iterations of so many tokens."""
@@ -115,6 +116,16 @@ class LoadEvaluation:
         return np.where(self.fits, ratio, np.inf)
 
 
+def node_load(contender: Contender, load: Load) -> Load:
+    """The load as the steps of a contender meet it.
+
+    Args:
+        contender: with what it drafts, or commits of masked blocks, first.
+        load: requests to serve.
+    """
+    return own_load(contender.setting, contender.candidates[0], load)
+
+
 def budgeted(setting: Setting, token_budget: int) -> Setting:
     """A setting whose engine sets buffers up for iterations of so many tokens.
 
@@ -145,12 +156,13 @@ def under_load(
     budgets = np.array(question.token_budgets, dtype=np.float64)[None, :, None]
     curve, busy = law(question, node, steps[:, None, :], budgets)
     copies = node.placement.layout.data
-    rows = np.array([step_rows(a) for a in node.candidates])[:, None, None]
+    load = node_load(node, question.load)
+    rows = np.array([step_rows(node.setting, a, load.decode_context) for a in node.candidates])
     most = np.array([[space.largest_batch for space in row] for row in _rooms(question, node)])[
         :, :, None
     ]
     tokens = np.array([a.tokens_per_step for a in node.candidates])[:, None, None]
-    room_for = most_sharing(question.load, rows, budgets, question.load.output_tokens / tokens)
+    room_for = most_sharing(load, rows[:, None, None], budgets, load.output_tokens / tokens)
     fits = node.is_cap & (node.batch <= most) & (node.batch / copies <= room_for)
     replicas = _replicas(question, node, curve, busy.requests_per_s.shape)
     seen, carries = seen_by_requests(question, node, curve, busy, replicas)
@@ -236,35 +248,31 @@ def law(
         shapes: in place of those of the node.
     """
     drafted = node.candidates if shapes is None else shapes
-    rows = np.array([step_rows(a) for a in drafted]).reshape(-1, *(1,) * (budgets.ndim - 1))
+    load, along = question.load, (-1, *(1,) * (budgets.ndim - 1))
+    context = node_load(node, load).decode_context
+    rows = np.array([step_rows(node.setting, a, context) for a in drafted])
     tokens = tokens_per_step
     if tokens is None:
-        tokens = np.array([a.tokens_per_step for a in drafted]).reshape(rows.shape)
-    load, ratio = question.load, np.asarray(slower)
-    prompts = replica_prompts(
+        tokens = np.array([a.tokens_per_step for a in drafted]).reshape(along)
+    prompts, speeds = busy_replica(
         node.setting,
+        node.candidates[0],
         load,
         batch=node.batch,
-        rows=rows,
-        drafts=node.drafts,
-        token_budget=budgets,
-    ).slower(ratio)
-    speeds = replica_speeds(
-        node.setting,
-        node.batch,
-        step_s * ratio,
-        prompts,
-        output_tokens=load.output_tokens,
+        step_s=step_s,
+        rows=rows.reshape(along),
         tokens_per_step=tokens,
+        token_budget=budgets,
+        slower=slower,
     )
     if node.floor is not None:
-        steps = load.output_tokens / tokens
+        steps, ratio = load.output_tokens / tokens, np.asarray(slower)
         most = node.batch / (node.floor.stay_s(steps) * np.minimum(ratio, 1.0))
         least = node.floor.decode_s(steps) * np.minimum(ratio, 1.0) / load.output_tokens
         speeds = ReplicaSpeeds(
             np.minimum(speeds.requests_per_s, most), np.maximum(speeds.tpot_s, least), speeds.ttft_s
         )
-    curve = curve_of(node.setting, node.batch, step_s * ratio, prompts, speeds)
+    curve = curve_of(node.setting, node.batch, step_s * np.asarray(slower), prompts, speeds)
     if question.rate_stated:  # a batch that is not filled is as fast as a smaller one
         speeds = speeds._replace(requests_per_s=curve.highest_per_s(node.batch))
     return curve, speeds
@@ -325,7 +333,7 @@ def _rooms(question: JointQuestion, node: Node) -> list[list[Room]]:
     for a in node.candidates:
         if a.draft_tokens not in rooms_by_length:
             rooms_by_length[a.draft_tokens] = rooms(
-                settings, a, context=question.load.longest_context
+                settings, a, context=node_load(node, question.load).longest_context
             )
     return [rooms_by_length[a.draft_tokens] for a in node.candidates]
 
@@ -347,13 +355,14 @@ def node_watts(
         step_s: of decode steps; broadcasts with the rates.
         requests_per_s: that a replica finishes.
     """
-    load, setting, axes = question.load, node.setting, (1,) * (step_s.ndim - 2)
+    load, setting, axes = node_load(node, question.load), node.setting, (1,) * (step_s.ndim - 2)
     costs = [step_cost(setting, a, batch=node.batch, context=load.decode_context) for a in shapes]
     decode_w = np.stack(
         [np.broadcast_to(step_watts(setting, cost), node.batch.shape) for cost in costs]
     )
     prompt_w = prefill_draw(setting, prompt_tokens=load.mean_prompt_tokens).watts
-    steps = np.array([load.output_tokens / a.tokens_per_step for a in shapes]).reshape(-1, *axes, 1)
+    computed = computed_tokens(setting, node.candidates[0], load.output_tokens)
+    steps = np.array([computed / a.tokens_per_step for a in shapes]).reshape(-1, *axes, 1)
     share = np.clip(steps * step_s * requests_per_s / node.batch, 0.0, 1.0)
     return np.asarray(
         share * decode_w.reshape(-1, *axes, node.batch.size) + (1.0 - share) * prompt_w

@@ -2,7 +2,7 @@
 
 Nodes are looked at in the order of what their floors allow at most. One is left out where that is
 less than what the best others reach, and where none of its batches could lie on the front: what is
-found is what looking at every node would find. Leaves out simulation (`app.answers.optimize.joint`).
+found is what looking at every node would find. Leaves out simulation (`app.answers.optimize.confirmed`).
 """
 
 from collections.abc import Callable
@@ -11,16 +11,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from costmodel.answers.energy import idle_w
-from costmodel.answers.estimate import Setting
 from costmodel.answers.fit import require_room, room
 from costmodel.answers.positions import require_positions
 from costmodel.answers.settings import build_setting
+from costmodel.configuration import DeploymentNames
 from costmodel.optimizers.allowed import Contender, Pick, drafting
 from costmodel.optimizers.front import Front
 from costmodel.optimizers.joint.evaluation import (
     LoadEvaluation,
     Node,
     budgeted,
+    node_load,
     replicas_of,
     served_value,
     under_load,
@@ -28,9 +29,10 @@ from costmodel.optimizers.joint.evaluation import (
 from costmodel.optimizers.joint.floors import floor_of
 from costmodel.optimizers.joint.objective import refusal
 from costmodel.optimizers.joint.space import PLAIN, JointQuestion, Placement, batches_of
-from costmodel.optimizers.layouts import BATCHES
+from costmodel.optimizers.layouts import BATCHES, Layout
 from costmodel.optimizers.pricing import Evaluation
-from costmodel.passes.ops import Array, Mask, Number
+from costmodel.optimizers.unmet import NothingAllowedError, Unmet, disagreement
+from costmodel.passes.ops import Array, Number
 from costmodel.scheduler import Scheduler
 from hardware_profiles.errors import InfeasibleError, InputError, UnknownNameError
 
@@ -87,27 +89,30 @@ class Design(Pick):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Unplaced:
-    """A placement that cannot run, and why."""
+class UnmetPlacement(Unmet):
+    """A placement that cannot run: nothing was evaluated there, so that no candidate comes nearest.
+
+    Args:
+        placement: where.
+        deployment: what would run there.
+        error: why not.
+    """
 
     placement: Placement
+    deployment: DeploymentNames
     error: InputError | InfeasibleError
-
-    @property
-    def reason(self) -> str:
-        """Why, in words."""
-        return str(self.error)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class JointOptimum:
-    """Answer of a joint search.
+    """Answer of a joint search: one load ranks designs once, where batches and contexts rank theirs
+    at every point and follow each other in schedules (`costmodel.optimizers.search.Optimum`).
 
     Args:
         ranked: the best design of the best nodes, best first; the best node has its second-best
             shape, too.
         front: designs on the front, from the fastest for a user to the most of a device.
-        unplaced: placements that cannot run.
+        unmet: placements that cannot run.
         considered: designs of all nodes that can run.
         evaluated: of them, designs that were evaluated.
         nodes: that can run.
@@ -116,29 +121,11 @@ class JointOptimum:
 
     ranked: list[Design]
     front: list[Design]
-    unplaced: list[Unplaced]
+    unmet: list[UnmetPlacement]
     considered: int
     evaluated: int
     nodes: int
     pruned: int
-
-
-class NoDesignError(InfeasibleError):
-    """Nothing fits, or nothing meets the limits.
-
-    Args:
-        unplaced: placements that cannot run.
-        message: what the rest misses; empty where there is no rest.
-        excess_ratio: by how much the limits would have to be multiplied for one design to meet
-            them; infinite where that would not help.
-    """
-
-    def __init__(
-        self, unplaced: list[Unplaced], message: str, excess_ratio: float = float("inf")
-    ) -> None:
-        super().__init__(message or unplaced[0].reason)
-        self.unplaced = unplaced
-        self.excess_ratio = excess_ratio
 
 
 def joint_search(
@@ -158,10 +145,12 @@ def joint_search(
         progress: called with what is done, how many nodes of how many.
 
     Raises:
-        NoDesignError: no placement runs, or no design meets the limits.
+        NothingAllowedError: no placement runs, or no design meets the limits.
         InputError: an unknown name, or what no placement can run.
     """
-    nodes, unplaced = _nodes(question)
+    if question.floor is not None and not question.contenders:
+        raise NothingAllowedError([], disagreement(question.most_agreeing, question.floor))
+    nodes, unmet = nodes_of(question)
     bounds = [_bound(question, node) for node in nodes]
     order = sorted(range(len(nodes)), key=lambda at: (-bounds[at][0], at))
     best: list[tuple[float, int]] = []  # of the nodes looked at, value and place, best first
@@ -182,10 +171,10 @@ def joint_search(
             [*best, (float(np.max(evaluation.value)), at)], key=lambda pair: (-pair[0], pair[1])
         )
         _enter(question, front, at, evaluation)
-    if not nodes and all(isinstance(one.error, InputError) for one in unplaced):
-        raise unplaced[0].error
+    if not nodes and all(isinstance(one.error, InputError) for one in unmet):
+        raise unmet[0].error
     if not best or best[0][0] == -np.inf:
-        raise _no_design(question, unplaced, seen)
+        raise _no_design(question, unmet, seen)
     sizes = {
         at: len(node.candidates) * len(question.token_budgets) * int(node.is_cap.sum())
         for at, node in enumerate(nodes)
@@ -196,7 +185,7 @@ def joint_search(
             design_at(question, seen[name[0]], name[1:], busy=True)
             for name in reversed(front.names)
         ],
-        unplaced=unplaced,
+        unmet=unmet,
         considered=sum(sizes.values()),
         evaluated=sum(sizes[at] for at in seen),
         nodes=len(nodes),
@@ -204,76 +193,110 @@ def joint_search(
     )
 
 
-def _nodes(question: JointQuestion) -> tuple[list[Node], list[Unplaced]]:
+def nodes_of(question: JointQuestion) -> tuple[list[Node], list[UnmetPlacement]]:
     """Every drafter on every placement that holds at least one request, and why other placements do
     not.
     """
     nodes: list[Node] = []
-    unplaced = []
+    unmet: list[UnmetPlacement] = []
     for placement in question.fitting_placements:
         try:
-            plain = build_setting(placement.configuration_of(question.question))
-            batch, is_cap = _batches(question, placement, plain)
-            without = replace(question.question.without_drafter(), method="plain-decoding")
-            alone = Node(
-                configuration=placement.configuration_of(without),
-                setting=plain,
-                candidates=[PLAIN],
-                placement=placement,
-                batch=batch,
-                is_cap=is_cap,
-                floor=floor_of(plain, question.load, batch),
-            )
-            own = [alone, *(_drafting(alone, contender) for contender in question.contenders)]
+            nodes += _placed(question, placement)
         except UnknownNameError:
             raise
         except (InputError, InfeasibleError) as error:
-            unplaced.append(Unplaced(placement=placement, error=error))
-            continue
-        nodes += own
-    return nodes, unplaced
+            where = placement.configuration_of(question.question).deployment
+            unmet.append(
+                UnmetPlacement(
+                    reason=str(error), placement=placement, deployment=where, error=error
+                )
+            )
+    return nodes, unmet
 
 
-def _drafting(plain: Node, contender: Contender) -> Node:
-    """A drafter where a node decodes plainly."""
-    configuration = plain.placement.configuration_of(contender.configuration)
+def _placed(question: JointQuestion, placement: Placement) -> list[Node]:
+    """What competes on a placement: plain decoding and drafters, or policies of masked blocks, which
+    have no plain decoding beside them.
+
+    Raises:
+        InputError: a placement that the model cannot have, or an objective that is not known there.
+        InfeasibleError: not even one request fits, or none of the batch caps does.
+    """
+    if question.floor is not None:
+        if placement.layout != Layout(placement.layout.tensor):
+            rule = "masked blocks are priced on one tensor-parallel group, without dp, ep and pp"
+            raise InputError(rule, key="layouts", value=str(placement.layout))
+        return [
+            _node(question, placement, _on(placement, contender))
+            for contender in question.contenders
+        ]
+    without = replace(question.question.without_drafter(), method="plain-decoding")
+    plain = Contender(
+        configuration=placement.configuration_of(without),
+        setting=build_setting(placement.configuration_of(question.question)),
+        candidates=[PLAIN],
+    )
+    alone = _node(question, placement, plain)
+    return [alone, *(_beside(alone, contender) for contender in question.contenders)]
+
+
+def _on(placement: Placement, contender: Contender) -> Contender:
+    configuration = placement.configuration_of(contender.configuration)
+    return replace(contender, configuration=configuration, setting=build_setting(configuration))
+
+
+def _beside(plain: Node, contender: Contender) -> Node:
+    """A drafter where a node decodes plainly, with the same batches."""
+    placed = _on(plain.placement, contender)
     return replace(
         plain,
-        configuration=configuration,
-        setting=build_setting(configuration),
-        candidates=[a for a in contender.candidates if a.draft_tokens],
-        source=contender.source,
+        configuration=placed.configuration,
+        setting=placed.setting,
+        candidates=placed.candidates,
+        source=placed.source,
+        floor=None if placed.refines else plain.floor,
     )
 
 
-def _batches(question: JointQuestion, placement: Placement, plain: Setting) -> tuple[Array, Mask]:
-    """Requests in flight of a replica at every cap that memory holds with plain decoding, which
-    takes the least.
+def _node(question: JointQuestion, placement: Placement, contender: Contender) -> Node:
+    """A contender with every batch cap that memory holds with its first candidate, which takes no
+    more than the others.
 
-    Under a stated rate, smaller batches come with them, and a mask says which are caps.
+    Under a stated rate, smaller batches come with the caps.
 
     Raises:
         InputError: the objective is not known on such a device.
         InfeasibleError: not even one request fits, or none of the caps does.
     """
-    if reason := refusal(question.maximise, plain.device):
+    setting, load = contender.setting, node_load(contender, question.load)
+    if reason := refusal(question.maximise, setting.device):
         raise InputError(reason)
-    require_positions(plain.target, question.load.longest_context, "prompt and output")
+    require_positions(setting.target, question.load.longest_context, "prompt and output")
     space = room(
-        budgeted(plain, question.token_budgets[0]), PLAIN, context=question.load.longest_context
+        budgeted(setting, question.token_budgets[0]),
+        contender.candidates[0],
+        context=load.longest_context,
     )
-    require_room(plain, space)
-    batch = batches_of(placement.layout, question.batch_caps)
-    if batch[0] > space.largest_batch:
+    require_room(setting, space)
+    caps = batches_of(placement.layout, question.batch_caps)
+    if caps[0] > space.largest_batch:
         raise InfeasibleError(
             f"memory holds {space.largest_batch} requests, fewer than any of the batch caps"
         )
-    batch = batch[batch <= space.largest_batch]
-    if not question.rate_stated:
-        return batch, np.ones(batch.shape, dtype=np.bool_)
-    usual = batches_of(placement.layout, BATCHES)
-    every = np.union1d(batch, usual[usual < batch[-1]])
-    return every, np.isin(every, batch)
+    batch = caps = caps[caps <= space.largest_batch]
+    if question.rate_stated:
+        usual = batches_of(placement.layout, BATCHES)
+        batch = np.union1d(caps, usual[usual < caps[-1]])
+    return Node(
+        configuration=contender.configuration,
+        setting=setting,
+        candidates=contender.candidates,
+        source=contender.source,
+        placement=placement,
+        batch=batch,
+        is_cap=np.isin(batch, caps),
+        floor=None if contender.refines else floor_of(setting, load, batch),
+    )
 
 
 def _bound(
@@ -286,7 +309,7 @@ def _bound(
     than theirs.
     """
     load, tokens = question.load, np.array([[a.tokens_per_step] for a in node.candidates])
-    if steady is None and node.floor is None:
+    if node.refines or (steady is None and node.floor is None):
         everything = np.full(node.batch.shape, np.inf)
         return np.inf, everything, everything
     steps = load.output_tokens / (tokens if steady is not None else tokens.max())
@@ -380,7 +403,7 @@ def design_at(
         max_batch=batch,
         token_budget=scheduler.token_budget,
         batch=batch,
-        context=round(question.load.decode_context),
+        context=round(node_load(node, question.load).decode_context),
     )
     replicas = int(evaluation.replicas[name])
     return Design(
@@ -399,15 +422,15 @@ def design_at(
 
 
 def _no_design(
-    question: JointQuestion, unplaced: list[Unplaced], seen: dict[int, LoadEvaluation]
-) -> NoDesignError:
+    question: JointQuestion, unmet: list[UnmetPlacement], seen: dict[int, LoadEvaluation]
+) -> NothingAllowedError[UnmetPlacement]:
     if not seen:
-        return NoDesignError(unplaced, "")
+        return NothingAllowedError(unmet)
     excess = min(
         float(np.where(evaluation.carries, evaluation.excess(question.slo), np.inf).min())
         for evaluation in seen.values()
     )
-    return NoDesignError(unplaced, _missed(question, seen), excess)
+    return NothingAllowedError(unmet, _missed(question, seen), excess)
 
 
 def _missed(question: JointQuestion, seen: dict[int, LoadEvaluation]) -> str:

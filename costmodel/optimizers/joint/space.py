@@ -15,8 +15,8 @@ import numpy as np
 from costmodel.answers.capacity import MOST_BATCH, UTILISATION
 from costmodel.answers.workload import Limits, Load
 from costmodel.configuration import DecodingConfiguration
-from costmodel.laws.acceptance import geometric
-from costmodel.optimizers.allowed import Contender
+from costmodel.laws.acceptance import Acceptance, geometric
+from costmodel.optimizers.allowed import Contender, agrees
 from costmodel.optimizers.joint.objective import Maximise
 from costmodel.optimizers.layouts import BATCHES, MOST_DEVICES, Layout
 from costmodel.optimizers.recommend import ComparedDrafters
@@ -84,6 +84,8 @@ class JointQuestion:
         maximise: the objective.
         utilisation: share of a replica's highest rate to plan with, where a rate is stated.
         seed: of simulations, and of the errors that are drawn.
+        floor: least agreement of policies of masked blocks, 0 to 1, which compete in the place of
+            drafts and plain decoding; None: these compete.
     """
 
     compared: ComparedDrafters
@@ -97,6 +99,7 @@ class JointQuestion:
     maximise: Maximise = "tokens"
     utilisation: float = UTILISATION
     seed: int = 0
+    floor: float | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.most_devices <= MOST_DEVICES:
@@ -109,6 +112,8 @@ class JointQuestion:
                 key="utilisation",
                 value=self.utilisation,
             )
+        if self.floor is not None and not 0.0 <= self.floor <= 1.0:
+            raise InputError("must lie in [0, 1]", key="quality_floor", value=self.floor)
         for key, values in (
             ("batch_caps", self.batch_caps),
             ("token_budgets", self.token_budgets),
@@ -127,12 +132,24 @@ class JointQuestion:
 
     @property
     def contenders(self) -> list[Contender]:
-        """The drafters that draft anything, on any placement."""
+        """The drafters with what they may draft, or policies of masked blocks that agree as much as
+        the floor, on any placement.
+        """
         return [
-            contender
+            replace(contender, candidates=able)
             for contender in self.compared.contenders
-            if any(shape.draft_tokens for shape in contender.candidates)
+            if (
+                able := [
+                    a for a in contender.candidates if a.draft_tokens and agrees(a, self.floor)
+                ]
+            )
         ]
+
+    @property
+    def most_agreeing(self) -> Acceptance:
+        """The policy of masked blocks that agrees most, whatever the floor."""
+        policies = [a for each in self.compared.contenders for a in each.candidates if a.played]
+        return max(policies, key=lambda policy: policy.agreement or 0.0)
 
     @property
     def fitting_placements(self) -> list[Placement]:

@@ -11,20 +11,21 @@ from tempfile import TemporaryDirectory
 from hardware_profiles.errors import InputError
 from real_runs.campaigns.results import read_recordings, recording_files
 from traces.kinds.acceptance import AcceptanceTrace
-from traces.library import is_confidence, read_trace
+from traces.library import is_confidence, read_trace, trace_file
 
 
 def timed_traces(place: Path) -> tuple[list[AcceptanceTrace], list[str]]:
     """The recordings with timed steps, and the names of those without.
 
     Args:
-        place: a trace, which is not looked at further, or a folder with the results of a campaign.
+        place: a trace, by path or by the name of a shipped one, which is not looked at further, or
+            a folder with the results of a campaign.
 
     Raises:
         InputError: nothing to read there, or a folder in which no recording has timed steps.
     """
     if not place.is_dir():
-        return [read_trace(place)], []
+        return [read_trace(trace_file(place))], []
     if not recording_files(place):
         raise InputError("holds no recordings of a campaign", file=place)
     timed, others = list[AcceptanceTrace](), []

@@ -6,7 +6,7 @@ import pytest
 
 import rooftree
 from app.answers.answer import columns_of
-from app.answers.optimize.joint.answer import answer
+from app.answers.optimize.answer import answer
 from app.answers.optimize.rows import Candidate, ChoiceRow, FinalistRow, PolicyRow
 from app.cli.door import ask
 from app.questions.optimize import OptimizeQuestion
@@ -30,17 +30,18 @@ def searched():
 
 
 def test_the_headline_says_what_is_missed_and_a_missed_limit_ends_in_an_error(searched):
-    assert searched.headline.startswith("Run h100-sxm tp1 bf16, eagle-3 chain:")
+    designs = searched.designs
+    assert designs.headline.startswith("Run h100-sxm tp1 bf16, eagle-3 chain:")
     searched.require()
-    late = replace(searched.winner, meets_limits=False)
-    limited = replace(searched, choices=[late], limits=replace(searched.limits, meaning="x <= 1"))
+    late = replace(designs.winner, meets_limits=False)
+    limited = replace(designs, choices=[late], limits=replace(designs.limits, meaning="x <= 1"))
     assert limited.headline.startswith("No design meets the limits (x <= 1)")
     assert ". Nearest is h100-sxm" in limited.headline
     part = replace(late, carries_load=False)
-    loaded = replace(searched, choices=[part], load_per_s=9.0, carried_per_s=4.5)
+    loaded = replace(designs, choices=[part], load_per_s=9.0, carried_per_s=4.5)
     for missed, words in ((limited, "No design"), (loaded, "of 9.00 requests/s at most 4.50")):
         with pytest.raises(InfeasibleError, match=words):
-            missed.require()
+            replace(searched, ranking=missed).require()
     assert late.marked_design == f"{late.design}, misses limits"
     assert part.marked_design == f"{late.design}, carries a part of the load"
 
@@ -56,7 +57,13 @@ def test_a_frame_has_the_designs_with_their_objective_and_its_interval(searched)
     first = frame.iloc[0]
     assert len(frame) == len(searched.own_rows)
     assert first["objective_low"] <= first["objective"] <= first["objective_high"]
-    assert first["draft"] == searched.winner.draft
+    assert first["draft"] == searched.designs.winner.draft
+
+
+def test_its_figure_is_the_front(searched):
+    figure = rooftree.optimize(**SMALL, out=None).plot()
+    drawn = {round(x, 6) for trace in figure.data for x in trace.x or ()}
+    assert {round(row.tokens_per_s_per_user, 6) for row in searched.designs.front} <= drawn
 
 
 def test_a_design_says_what_drafting_brings_at_its_batch(searched):
@@ -66,7 +73,7 @@ def test_a_design_says_what_drafting_brings_at_its_batch(searched):
         if getattr(row, "topology", "") == "off" and isinstance(row, FinalistRow)
     )
     assert plain.speedup == 1.0
-    winner = searched.winner
+    winner = searched.designs.winner
     alone = ask(
         PredictQuestion,
         {
@@ -92,7 +99,7 @@ def test_designs_drafts_and_policies_share_the_columns_of_what_may_be_run(search
         {"model": "llama-3.1-8b", "drafter": SMALL["drafter"], "batch": (1,), "out": None},
         silent=True,
     )
-    for row in (*drafts.own_rows, *searched.choices, *searched.front):
+    for row in (*drafts.own_rows, *searched.choices, *searched.designs.front):
         assert row.tpot_s > 0.0 and row.speedup > 0.0
     for row in drafts.own_rows:
         assert row.tpot_s == pytest.approx(row.batch / row.tokens_per_s)

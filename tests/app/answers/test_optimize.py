@@ -9,7 +9,7 @@ import pytest
 
 from app.answers.optimize import choices
 from app.answers.optimize.choices import path_acceptance
-from app.answers.optimize.drafts import recommended
+from app.answers.optimize.points import recommended
 from app.render.json import jsonable
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
@@ -90,7 +90,7 @@ def test_no_chain_no_schedule(files):
         tree_sizes=[],
         limits=Limits(tpot_s=1e3),
     )
-    without = recommended(
+    answered = recommended(
         replace(
             none,
             optimum=replace(
@@ -100,6 +100,7 @@ def test_no_chain_no_schedule(files):
         {},
         Limits(),
     )
+    without = answered.rankings
     assert (without.schedule, without.schedule_loss_ratio, without.dropped_batches) == (
         [],
         0.0,

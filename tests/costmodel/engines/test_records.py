@@ -235,6 +235,11 @@ def export_toy_engine(chosen, dialect, *, synthetic, approximate):
 """
 
 
+def forget_engines():
+    engine_library._shipped.cache_clear()
+    engine_library._records.cache_clear()
+
+
 @pytest.fixture
 def toy(tmp_path, monkeypatch):
     """An engine of two files: its record, and how its configurations are written."""
@@ -246,9 +251,9 @@ def toy(tmp_path, monkeypatch):
         folder.mkdir()
         (folder / "toy_engine.py").write_text(text)
         monkeypatch.setattr(package, "__path__", [*package.__path__, str(folder)])
-    engine_library._records.cache_clear()
+    forget_engines()
     yield "toy"
-    engine_library._records.cache_clear()
+    forget_engines()
     for package in (engines, app.exporters):
         sys.modules.pop(f"{package.__name__}.toy_engine", None)
 

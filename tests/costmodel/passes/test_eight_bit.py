@@ -69,19 +69,47 @@ def test_products_timed_alone():
     )
 
 
+@pytest.fixture(scope="module", params=["published_kernels", "measured_kernels"])
+def kernel_table(request):
+    """Products on H100: those that travel with the tests, then the whole table."""
+    return request.getfixturevalue(request.param) / "gemm_h100_sxm.csv"
+
+
 @pytest.mark.parametrize(
     ("products", "low", "high"), [("cutlass", -0.30, -0.15), ("trtllm", -0.04, 0.04)]
 )
-def test_products_timed_with_the_conversion_of_their_inputs(measured_kernels, products, low, high):
+def test_products_timed_with_the_conversion_of_their_inputs(kernel_table, products, low, high):
     """Few rows are bound by memory in anybody's kernels; many are not, and the tables are of
-    TensorRT-LLM's."""
-    (rows,) = read_measurements(measured_kernels / "gemm_h100_sxm.csv")
+    TensorRT-LLM's. Two standard errors of the median of a hundred rows are 0.05."""
+    (rows,) = read_measurements(kernel_table)
+    whole = len(rows) > 10_000
     cold = rows.select(usable(H100, rows, dtype="fp8"))
     sizes, error = cold.columns, errors(cold, products)
     assert (sizes["converts"] == 1.0).all()
     assert abs(np.median(error[sizes["rows"] <= 128])) < 0.05
     large = (sizes["rows"] >= 512) & (sizes["outputs"] >= 2048) & (sizes["inputs"] >= 2048)
-    assert large.sum() >= 441 and low < np.median(error[large]) < high
+    slack = 0.0 if whole else 0.05
+    assert large.sum() >= (441 if whole else 100)
+    assert low - slack < np.median(error[large]) < high + slack
+
+
+def test_scales_by_block_slow_prompts_down_in_anybodys_kernels():
+    """DeepGEMM on an H100, 1024 x 7168 x 18432: 283 us."""
+    by_block = replace(FP8, weights="fp8-block")
+    shares = {
+        (products, precision.weights): with_eight_bit_products(
+            deployment(precision=precision), products
+        ).device.constants.prefill.compute_efficiency
+        for products in ("cutlass", "trtllm")
+        for precision in (FP8, by_block)
+    }
+    assert shares["cutlass", "fp8"] == shares["trtllm", "fp8"]  # cuBLAS's in both
+    assert shares["cutlass", "fp8-block"] == shares["trtllm", "fp8-block"]
+    kept_up = shares["trtllm", "fp8-block"] * load_engine("tensorrt-llm").kernels.sustained_ratio
+    work = 2.0 * 1024 * 7168 * 18432
+    assert work / (kept_up * H100.peak("fp8")) == pytest.approx(283e-6, rel=0.03)
+    released = deployment("deepseek-v3", 8)
+    assert released.scales_by_block and not deployment().scales_by_block
 
 
 def quantising(engine, model="llama-3.1-70b", devices=1):

@@ -40,7 +40,7 @@ def questions(folder: Path) -> Iterator[dict[str, Any]]:
     """Every measured chain with its accepted length, what was measured, and our prediction."""
     for row in test_measured_speedups.rows.__wrapped__(folder):
         yield _vllm(row, folder)
-    for group in chosen_shapes.spec_bundle(folder):
+    for group in chosen_shapes.spec_bundle(folder / "acceptance" / "speculative_measured.csv"):
         ours = chosen_shapes.predicted(group, group.chains)
         for k in group.chains:
             run = group.runs[str(k)]

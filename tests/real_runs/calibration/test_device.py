@@ -17,7 +17,7 @@ from costmodel.passes.forward import pass_cost
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 from real_runs.calibration import device
-from real_runs.calibration.device import _jobs, fit_results
+from real_runs.calibration.device import calibration_jobs, fit_results
 from real_runs.calibration.operations import fit_operations
 from real_runs.calibration.passes import fit_passes, pass_rows, predicted_passes
 from real_runs.calibration.profile_names import profile_name
@@ -226,7 +226,7 @@ def test_a_graph_stands_before_plain_launches():
 
 def test_the_jobs_are_a_campaign_that_fits_its_budget():
     for cpu, dtype in ((True, "fp32"), (False, "bf16")):
-        jobs = _jobs("smollm2-135m", dtype, 240.0, cpu=cpu)
+        jobs = calibration_jobs("smollm2-135m", dtype, 240.0, cpu=cpu)
         campaign = Campaign.model_validate(
             yaml.safe_load(yaml.safe_dump({"schema": 1, "jobs": jobs}))
         )
@@ -264,6 +264,17 @@ def test_a_gpu_is_calibrated_on_shapes_that_are_served_and_forms_that_need_no_co
     assert {job["model"] for job in jobs if "model" in job} == {"llama-3.1-8b"}
     forms = [job["implementations"] for job in jobs if job["kind"] == "attention"]
     assert forms and all(form in FORMS and form != "flex" for each in forms for form in each)
+
+
+def test_a_card_without_a_profile_is_calibrated_only_from_one_that_was_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(device, "checked_device", lambda name: name)
+    monkeypatch.setattr(device, "device_title", lambda place: "NVIDIA A100 80GB PCIe")
+    monkeypatch.setattr(device, "profile_here", lambda place: "")
+    with pytest.raises(
+        InputError, match=r"base: must name the nearest shipped profile.*A100 80GB PCIe"
+    ):
+        device.calibrate_device(out=tmp_path / "out", device="cuda")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_fit_of_passes_scores_rows_that_it_did_not_see(trace, truth):

@@ -5,9 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from hardware_profiles.errors import InputError  # noqa: E402
 from hardware_profiles.units import GIB  # noqa: E402
-from real_runs.calibration.device import _base  # noqa: E402
 from real_runs.kernels.device_names import profile_of  # noqa: E402
 
 # what torch names cards, with their multiprocessors and GiB
@@ -44,12 +42,3 @@ CARDS = [
 @pytest.mark.parametrize(("title", "processors", "gib", "profile"), CARDS)
 def test_profiles_are_named_only_where_the_part_is_certain(title, processors, gib, profile):
     assert profile_of(title, processors=processors, memory_bytes=gib * GIB) == profile
-
-
-def test_a_card_without_a_profile_is_calibrated_only_from_one_that_was_named():
-    assert _base("NVIDIA H200", "h200-sxm", cpu=False) == "h200-sxm"
-    assert _base("CPU: AMD EPYC", "", cpu=True) == "cpu-generic"
-    with pytest.raises(
-        InputError, match=r"base: must name the nearest shipped profile.*A100 80GB PCIe"
-    ):
-        _base("NVIDIA A100 80GB PCIe", "", cpu=False)

@@ -27,7 +27,7 @@ def campaign(name, jobs):
     jobs = [common | job for job in jobs]
     (folder / name).write_text(yaml.safe_dump(dict(schema=1, device="cuda", jobs=jobs)))
     return folder / name
-calibration._jobs = lambda *a, **k: [common | job for job in few + fit]
+calibration.calibration_jobs = lambda *a, **k: [common | job for job in few + fit]
 plan = quick.QuickPlan(kernels=campaign("k.yaml", few), passes=campaign("p.yaml", fit + scored), isolate=False,
                   model="smollm2-135m", kernels_s=100, passes_s=100, calibration_s=100)
 state = "ok"

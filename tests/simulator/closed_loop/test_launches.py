@@ -83,6 +83,8 @@ def test_an_engine_that_no_script_starts_is_loaded_as_the_benchmark_loads():
         ("trtllm", "deepseek-v3", B200, None, 8192, 0.8, "fp8"),
         ("sglang", "deepseek-v3", H200, "2026-03-25", 32768, 0.82, None),
         ("sglang", "deepseek-v3", B200, "2026-03-25", 16384, 0.85, "fp8"),
+        ("sglang", "deepseek-r1", load_device("mi325x"), "2025-12-31", 196608, 0.8, None),
+        ("sglang", "deepseek-r1", load_device("mi355x"), "2026-01-08", 196608, 0.8, None),
     ],
 )
 def test_settings_are_those_of_the_scripts_of_the_day(
@@ -240,3 +242,22 @@ def test_prompts_of_several_ranks_wait_for_each_other_where_the_scripts_balance_
     assert ranks.wait_ratio * ranks.token_budget == pytest.approx(
         1024
     )  # of every rank: a prompt each
+
+
+@pytest.mark.parametrize(
+    ("day", "ranks", "tokens", "requests"),
+    [
+        ("2026-01-08", 1, 262_144, 128),
+        ("2026-01-08", 8, 32_768, 1),
+        ("2026-03", 1, 262_144, 128),
+        ("2026-03", 8, 16_384, 3),
+    ],
+)
+def test_workers_for_prompts_alone_have_limits_that_their_ranks_share(day, ranks, tokens, requests):
+    run = {"engine": "sglang", "model": "deepseek-r1", "device": load_device("mi355x")}
+    named = launch(**run, prompt_ranks=ranks, named=f"inferencex-{day}")
+    limits = named.prompts.scheduling
+    assert (limits.token_budget, limits.max_requests) == (tokens, requests)
+    usual = load_engine("sglang").on(run["device"])
+    assert named.engine == usual  # limits of workers that decode were not read
+    assert launch(**run, prompt_ranks=ranks).prompts == usual

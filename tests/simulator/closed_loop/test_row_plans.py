@@ -11,7 +11,7 @@ from hardware_profiles.loader import load_device
 from simulator.closed_loop.columns import read_columns
 from simulator.closed_loop.launch_settings import LaunchName
 from simulator.closed_loop.row_plans import plan_of_row, users_of_row
-from simulator.closed_loop.worker_counts import Launched, _launches, launched_plan
+from simulator.closed_loop.worker_counts import Launched, launched_plan, published_launches
 
 FP8 = Precision(weights="fp8", activations="fp8")
 TWO_KINDS = {
@@ -175,25 +175,25 @@ def test_a_concurrency_of_several_servers_is_the_batch_of_one():
 
 
 def test_every_published_launch_can_be_found_by_what_tables_state_of_it():
-    for model, (device, engine, weights, *lengths), users, since, plan in _launches():
-        widths = {
-            "prefill_devices": plan.prefill.plan.devices,
-            "decode_devices": plan.decode.plan.devices,
-        }
+    for launch in published_launches():
+        plan = launch.plan
         run = Launched(
-            model=model,
-            device=device,
-            engine=engine,
-            weights=weights,
-            prompt_tokens=lengths[0],
-            output_tokens=lengths[1],
-            users=min(users),
-            launch=LaunchName(scripts="inferencex", day=since),
-            **widths,
+            model=launch.model,
+            device=launch.device,
+            engine=launch.engine,
+            weights=launch.weights,
+            prompt_tokens=launch.prompt_tokens,
+            output_tokens=launch.output_tokens,
+            users=min(launch.users),
+            launch=LaunchName(scripts="inferencex", day=launch.since),
+            prefill_devices=plan.prefill.plan.devices,
+            decode_devices=plan.decode.plan.devices,
         )
+        assert run.is_of(launch)
         try:
             assert launched_plan(run) is not None
         except InputError as several:
             assert str(plan.decode) in str(several)
-        assert load_device(device).name == device and load_engine(engine).name == engine
+        assert load_device(launch.device).name == launch.device
+        assert load_engine(launch.engine).name == launch.engine
         assert all(side.plan.devices <= 72 for side in (plan.prefill, plan.decode))

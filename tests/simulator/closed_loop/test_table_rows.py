@@ -1,6 +1,7 @@
 """Rows of tables of serving runs: what they mean, what is refused, and how close the answers come
 to measured runs."""
 
+import csv
 import math
 
 import numpy as np
@@ -12,7 +13,7 @@ from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 from real_runs.published_runs.stated_launches import with_stated_launches
 from simulator.closed_loop import table_rows
-from simulator.closed_loop.table_rows import RowAnswer, _formats, answer_rows
+from simulator.closed_loop.table_rows import RowAnswer, answer_rows, formats_of_row
 
 pytestmark = pytest.mark.heavy
 
@@ -57,6 +58,25 @@ def test_a_row_gets_the_same_answer_alone_and_among_others():
         alone = answer_rows([row], file="t.csv")[0]
         assert alone.tpot_ms == pytest.approx(answer.tpot_ms, rel=1e-9)
         assert alone.ttft_ms == pytest.approx(answer.ttft_ms, rel=1e-9)
+
+
+def test_rows_whose_plans_have_a_worker_in_common_are_answered_as_they_are_alone():
+    """Of any order of the rows: the larger loads need larger tables."""
+    apart = {
+        "mode": "disagg",
+        "prefill_num_workers": 1,
+        "prefill_tp_size": 2,
+        "decode_num_workers": 1,
+        "decode_tp_size": 2,
+    }
+    rows = [
+        ROW | {"id": "b", "tp_size": 2},
+        ROW | apart | {"id": "c"},
+        ROW | apart | {"id": "d", "decode_tp_size": 1, "isl": 20_000, "concurrency": 2},
+    ]
+    answers = answer_rows(rows, file="t.csv")
+    assert answers == [answer_rows([row], file="t.csv")[0] for row in rows]
+    assert answers == answer_rows(rows[::-1], file="t.csv")[::-1]
 
 
 def test_equal_rows_are_simulated_once(monkeypatch):
@@ -125,10 +145,16 @@ def test_narrower_formats_are_faster_and_mean_what_tables_write():
     wide, fp8, four = one(), one(precision="fp8"), one(precision="fp4")
     assert wide.tpot_ms > fp8.tpot_ms > four.tpot_ms
     assert one(gemm_quant_mode="nvfp4", precision="fp4") == four
-    assert (
-        one(precision="fp8", gemm_quant_mode="fp8_block", moe_quant_mode="nvfp4") == fp8
-    )  # no experts here
+    assert one(precision="fp8", moe_quant_mode="nvfp4") == fp8  # no experts here
     assert one(gemm_quant_mode="fp8") == fp8
+
+
+def test_scales_by_block_are_stated_or_those_of_the_checkpoint():
+    llama, by_block = one(precision="fp8"), one(gemm_quant_mode="fp8_block")
+    assert by_block.tpot_ms > llama.tpot_ms and by_block.ttft_ms > llama.ttft_ms
+    qwen = {"model_path": "Qwen/Qwen3-8B"}
+    assert one(**qwen, precision="fp8") == one(**qwen, gemm_quant_mode="fp8_block")
+    assert one(**qwen, precision="fp8") != one(**qwen, gemm_quant_mode="fp8_static")
 
 
 def test_experts_take_the_format_of_the_experts():
@@ -266,13 +292,13 @@ def test_a_checkpoint_in_mxfp4_holds_experts_alone_whatever_the_table_calls_it(
 ):
     row = {**dict.fromkeys(("gemm_quant_mode", "precision")), "moe_quant_mode": label}
     device = load_device(system.replace("_", "-"))
-    formats = _formats(row, architecture=load_model("gpt-oss-120b"), device=device)
+    formats = formats_of_row(row, architecture=load_model("gpt-oss-120b"), device=device)
     assert (formats.weights, formats.experts, formats.experts_alone) == (
         "bf16",
         ("fp4-g32", arithmetic),
         True,
     )
-    other = _formats(row, architecture=load_model("deepseek-v3"), device=device)
+    other = formats_of_row(row, architecture=load_model("deepseek-v3"), device=device)
     assert not other.experts_alone
 
 
@@ -307,3 +333,30 @@ def test_records_of_inferencex_are_read_as_they_are():
     read, same, refused = answer_rows([raw, ours, drafted], file="rows")
     assert read.ttft_ms is not None and read == same
     assert refused.reason.startswith("speculation")  # nothing was published of it for gpt-oss
+
+
+@pytest.mark.parametrize("unset", [False, "False", "false", "0", None, NAN, ""])
+def test_flags_of_inferencex_mean_the_same_in_a_table_of_text(unset):
+    raw = {"id": "a", "engine": "vllm", "hardware": "h100", "model": "openai/gpt-oss-120b"}
+    raw |= {"precision": "fp4", "isl": 1024, "osl": 64, "concurrency": 4, "tp": 4, "ep": 1}
+    plain, written = answer_rows([raw, raw | {"disagg": unset, "dp_attention": unset}], file="rows")
+    assert plain.reason is None and written == plain
+    (copied, worded) = answer_rows([raw | {"dp_attention": yes} for yes in (True, "True")], file="")
+    assert copied == worded != plain
+
+
+def test_measured_serving_runs_that_travel_with_the_tests(published):
+    """44 runs of InferenceX on five devices in three engines: median errors, and what share lies in
+    the 80 % intervals; two standard errors of such a share are 0.12."""
+    file = published / "serving_runs.csv"
+    with file.open(newline="", encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    answers = answer_rows(with_stated_launches(rows, file=str(file)), file=str(file))
+    assert len(rows) == 44 and all(answer.reason is None for answer in answers)
+    for kind, most in (("tpot", 0.15), ("ttft", 0.2)):
+        measured = np.array([float(row[f"{kind}_mean_ms"]) for row in rows])
+        predicted = np.array([getattr(answer, f"{kind}_ms") for answer in answers])
+        low, high = np.array([getattr(answer, f"{kind}_ms_interval") for answer in answers]).T
+        assert np.median(abs(predicted / measured - 1.0)) <= most
+        assert 0.68 <= np.mean((low <= measured) & (measured <= high)) <= 0.92
+        assert np.corrcoef(np.log(predicted), np.log(measured))[0, 1] >= 0.95

@@ -4,7 +4,6 @@ shares."""
 from dataclasses import replace
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,20 +14,17 @@ from hardware_profiles.errors import InputError
 from simulator.timing.engine_settings import read_engine
 from simulator.timing.profile_experts import ExpertsOfRanks, MeasuredExperts, read_experts
 from simulator.timing.profile_timer import ProfileTimer
+from tests.simulator.timing.made_up_profile import RANKS, expert_us, write_profile
 
-NAME = "rtxpro6000_qwen3-30b-a3b-instruct-2507"
+VISITED = (8, 32, 64, 128)
 SIZES = np.array([1.0, 4.0, 16.0, 64.0, 256.0, 1024.0])
 LINK = Link(bytes_per_s=16e9, latency_s=20e-6)
 SHAPE = load_model("qwen3-30b-a3b").blocks[0][0].feed_forward
 
 
-def us(tokens, experts):
-    return 30.0 + 6.0 * experts + 0.3 * tokens
-
-
 def measured(devices):
     visited = tuple(np.array([8.0, 128.0]) for _ in SIZES)
-    seconds = tuple(1e-6 * us(size, own) for size, own in zip(SIZES, visited, strict=True))
+    seconds = tuple(1e-6 * expert_us(size, own) for size, own in zip(SIZES, visited, strict=True))
     return MeasuredExperts(
         layers=48, shape=SHAPE, devices=devices, tokens=SIZES, visited=visited, seconds=seconds
     )
@@ -47,7 +43,7 @@ def together(devices=2, graph_rows=512):
 @given(st.integers(4, 4000), st.sampled_from([1, 2, 4]))
 def test_a_device_has_its_share_of_tokens_and_of_experts(tokens, devices):
     experts = 128 * (1 - (1 - 8 / 128) ** tokens) / devices
-    expected = 48e-6 * us(max(tokens / devices, 1.0), max(experts, 8.0))
+    expected = 48e-6 * expert_us(max(tokens / devices, 1.0), max(experts, 8.0))
     assert measured(devices).seconds_of(tokens, tokens) == pytest.approx(expected, rel=1e-9)
 
 
@@ -87,31 +83,29 @@ def test_no_tokens_no_time():
 
 
 @pytest.fixture(scope="module")
-def engine(reference_data):
-    return read_engine(reference_data / "serving" / f"{NAME}_engine.json")
+def profile(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("profile")
+    return write_profile(folder, engine=RANKS, experts=VISITED)
 
 
-def test_measured_points_of_the_reference_profile_come_back(reference_data, engine):
-    experts = read_experts(
-        reference_data / "serving" / NAME, replace(engine, replicas=1, expert_parallel=False)
-    )
-    rows = pq.read_table(reference_data / "serving" / f"{NAME}_moe.parquet").to_pydict()
-    for tokens, visited, time_us in zip(
-        rows["tokens"], rows["activated_experts"], rows["time_us"], strict=True
+@pytest.fixture(scope="module")
+def engine(profile):
+    return read_engine(profile.with_name("engine.json"))
+
+
+def test_measured_points_come_back(profile, engine):
+    experts = read_experts(profile, replace(engine, replicas=1, expert_parallel=False))
+    assert experts.layers == 48 and experts.shape == SHAPE
+    for size, visited, seconds in zip(
+        experts.tokens, experts.visited, experts.seconds, strict=True
     ):
-        at = int(np.searchsorted(experts.tokens, tokens))
-        assert np.interp(visited, experts.visited[at], experts.seconds[at]) == pytest.approx(
-            time_us * 1e-6
-        )
-    # 128 experts of 9.4 MB: no faster than the memory, no slower than half of it
-    layer_s = experts.seconds_of(256.0, 256.0) / 48
-    assert 128 * 9.437e6 / 1.79e12 < layer_s < 2 * 128 * 9.437e6 / 1.79e12
+        assert visited.tolist() == list(VISITED)
+        assert seconds == pytest.approx(1e-6 * expert_us(size, visited))
 
 
-def test_two_ranks_hold_half_of_the_experts_each(reference_data, engine):
-    prefix = reference_data / "serving" / NAME
-    alone = ProfileTimer.from_files(prefix, replace(engine, replicas=1, expert_parallel=False))
-    ranks = ProfileTimer.from_files(prefix, engine)
+def test_two_ranks_hold_half_of_the_experts_each(profile, engine):
+    alone = ProfileTimer.from_files(profile, replace(engine, replicas=1, expert_parallel=False))
+    ranks = ProfileTimer.from_files(profile, engine)
     assert engine.in_step and engine.expert_devices == 2
     # many requests on both ranks: dense layers and attention of half the requests, weights of half
     # the experts
@@ -123,31 +117,40 @@ def test_two_ranks_hold_half_of_the_experts_each(reference_data, engine):
     assert ranks.together_s([64, 1]) <= shared
 
 
-def test_what_lies_elsewhere_moves_at_the_rate_of_the_memory(reference_data, engine):
-    experts = read_experts(reference_data / "serving" / NAME, engine)
+def test_what_lies_elsewhere_moves_at_the_rate_of_the_memory(profile, engine):
+    experts = read_experts(profile, engine)
     # zeros of 1,536 and 2,048 values are written; 1,536 read, 768 written and 2,048 read of two
     # bytes each
     assert experts.elsewhere_s == pytest.approx(2 * (1536 + 2048 + 1536 + 768 + 2048) / 1.597e12)
     shared = replace(engine, replicas=1, tensor_parallel=2, expert_parallel=False)
-    assert read_experts(reference_data / "serving" / NAME, shared).elsewhere_s == 0.0
-    assert (
-        read_experts(
-            reference_data / "serving" / NAME, replace(engine, memory_bytes_per_s=0.0)
-        ).elsewhere_s
-        == 0.0
+    assert read_experts(profile, shared).elsewhere_s == 0.0
+    assert read_experts(profile, replace(engine, memory_bytes_per_s=0.0)).elsewhere_s == 0.0
+
+
+@pytest.mark.parametrize(("bytes_per_s", "latency_s"), [(16e9, 20e-6), (1e9, 20e-6)])
+def test_a_link_takes_its_latency_and_the_bytes_of_the_fullest_rank(
+    profile, engine, bytes_per_s, latency_s
+):
+    """96 messages of 100 tokens: 2,048 values of two bytes, and eight choices of eight bytes on the
+    way there."""
+
+    def together_s(**link):
+        return ProfileTimer.from_files(profile, replace(engine, **link)).together_s([100, 100])
+
+    way = together_s(link_bytes_per_s=bytes_per_s, link_latency_s=latency_s) - together_s(
+        link_bytes_per_s=1e15, link_latency_s=0.0
     )
+    assert way == pytest.approx(96 * (latency_s + 100 * 4128 / bytes_per_s), rel=0.01)
 
 
-def test_ranks_need_a_link(reference_data, engine):
+def test_ranks_need_a_link(profile, engine):
     with pytest.raises(InputError, match="link_bw"):
-        ProfileTimer.from_files(
-            reference_data / "serving" / NAME, replace(engine, link_bytes_per_s=0.0)
-        )
+        ProfileTimer.from_files(profile, replace(engine, link_bytes_per_s=0.0))
 
 
-def test_a_profile_of_a_model_with_experts_holds_them(reference_data, engine):
+def test_a_profile_of_a_model_with_experts_holds_them(profile, engine, tmp_path):
     dense = replace(engine, architecture=load_model("llama-3.1-8b"))
     with pytest.raises(InputError, match="has no experts"):
-        read_experts(reference_data / "serving" / NAME, dense)
+        read_experts(profile, dense)
     with pytest.raises(InputError, match="has experts"):
-        read_experts(reference_data / "kernels" / "rtxpro6000_llama3.1-8b", engine)
+        read_experts(write_profile(tmp_path), engine)

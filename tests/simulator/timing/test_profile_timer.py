@@ -14,64 +14,15 @@ from hardware_profiles.errors import InfeasibleError, InputError, UnknownNameErr
 from simulator.timing.engine_settings import read_engine
 from simulator.timing.profile_tables import read_tables
 from simulator.timing.profile_timer import ProfileTimer
-
-pytestmark = pytest.mark.heavy
-
-LAYERS = 32
-ENGINE = {
-    "engine_kwargs": {
-        "model": "llama-3.1-8b",
-        "max_num_seqs": 64,
-        "max_num_batched_tokens": 1024,
-        "dtype": "bfloat16",
-    },
-    "sim_config": {"nodes": [{"instances": [{"npu_mem": {"mem_size": 96, "mem_util": 0.9}}]}]},
-}
-CHUNKS, CACHED, REQUESTS, CONTEXTS = (
-    (16, 64, 256, 1024),
-    (0, 512, 2048),
-    (0, 1, 8, 64),
-    (16, 256, 1024, 4096),
+from tests.simulator.timing.made_up_profile import (
+    ENGINE,
+    LAYERS,
+    attention_us,
+    columns,
+    write_profile,
 )
 
-
-def attention_us(chunk, cached, requests, context):
-    """Linear in every size, so that straight lines between measured points are exact."""
-    return 5.0 + 0.02 * chunk + 0.01 * cached + 0.5 * requests + 0.004 * context
-
-
-def columns(rows, names):
-    return {name: [row[i] for row in rows] for i, name in enumerate(names)}
-
-
-def write_profile(folder, *, keep=lambda c, p, n, k: True, skew=None, tp=1):
-    rows = [(0, 0, n, k, attention_us(0, 0, n, k)) for n in REQUESTS[1:] for k in CONTEXTS]
-    for c in CHUNKS:
-        for p in CACHED:
-            for n in REQUESTS:
-                for k in CONTEXTS if n else (0,):
-                    if keep(c, p, n, k):
-                        rows.append((c, p, n, k, attention_us(c, p, n, 16 if n == 0 else k)))
-    names = ("prefill_chunk", "kv_prefill", "n_decode", "kv_decode", "time_us")
-    parts = {"attention": columns(rows, names)}
-    sizes = [1, 2, 64, 256, 1024]
-    parts["dense"] = {
-        "layer": [layer for layer in ("qkv_proj", "layernorm", "embedding") for _ in sizes],
-        "tokens": sizes * 3,
-        "time_us": [10.0 + 0.5 * s for s in sizes] + [1.0 + 0.01 * s for s in sizes] + [3.0] * 5,
-    }
-    parts["per_sequence"] = {
-        "layer": ["lm_head"] * 4 + ["sampler"] * 4,
-        "sequences": [1, 2, 32, 64] * 2,
-        "time_us": [100.0, 101.0, 131.0, 163.0, 20.0, 20.0, 20.0, 20.0],
-    }
-    if skew is not None:
-        parts["skew"] = skew
-    for name, content in parts.items():
-        devices = [tp] * len(content["t_skew_us" if name == "skew" else "time_us"])
-        pq.write_table(pa.table(content | {"tp": devices}), folder / f"p_{name}.parquet")
-    (folder / "engine.json").write_text(json.dumps(ENGINE))
-    return folder / "p"
+pytestmark = pytest.mark.heavy
 
 
 @pytest.fixture(scope="module")

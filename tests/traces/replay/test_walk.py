@@ -1,7 +1,5 @@
 """Replay against a plain loop, its identities, and its refusals."""
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,7 +10,9 @@ from traces.importers.benchmarks.specdecode_bench import read as read_specdecode
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.summary import Summary
 from traces.kinds.tree import Tree, chain_tree
+from traces.library import recordings, trace_file
 from traces.replay.walk import child_offsets, replay_chain, replay_chains, replay_tree, step_starts
+from traces.storage.acceptance_file import read_acceptance
 
 
 def plain_chain(emitted, drafted, first, draft_tokens):
@@ -265,17 +265,36 @@ def test_child_offsets_keep_a_column_for_misses():
     assert table.tolist() == [[0, 4, 7], [0, 0, 10], [0, 0, 0], [0, 0, 0]]
 
 
-@pytest.mark.parametrize("dataset", ["gsm8k", "sharegpt"])
-@pytest.mark.parametrize("drafter", ["eagle", "ngram"])
-def test_published_position_traces_equal_a_plain_loop(reference_data, dataset, drafter):
-    file = reference_data / "acceptance" / f"position_trace_llama31_8b_{dataset}.json"
-    rows = [row[drafter] for row in json.loads(file.read_text())["rows"]]
-    replays = replay_chains(read_specdecode_bench(file, drafter=drafter), range(1, 9))
-    for draft_tokens, replay in zip(range(1, 9), replays, strict=True):
-        expected = [plain_chain(row, None, 0, draft_tokens)[:4] for row in rows]
-        np.testing.assert_array_equal(counts_of(replay), expected)
-    means = [replay.tokens_per_step for replay in replays]
-    assert np.all(np.diff(means) > 0)
+def plain_replay(trace, tree, draft_tokens):
+    """A chain, or a tree where there is one, by the plain loops."""
+
+    def plain(part, n):
+        drafted = None if trace.drafted is None else trace.drafted[part].tolist()
+        first = trace.first_step_position
+        if tree is None:
+            return plain_chain(trace.emitted[part].tolist(), drafted, first, draft_tokens)
+        ranks = trace.rank[part]
+        return plain_tree(lambda i, depth: ranks[i, depth], n, first, tree, drafted)
+
+    return by_request(trace, plain)[0]
+
+
+RECORDED = sorted(name for name in recordings() if name.startswith(("smollm2", "level-3")))
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recordings_that_are_shipped_equal_a_plain_loop(name):
+    """Of real texts, by every drafter that was recorded."""
+    trace = read_acceptance(trace_file(name))
+    replays = replay_chains(trace, range(1, 7))
+    for draft_tokens, replay in zip(range(1, 7), replays, strict=True):
+        np.testing.assert_array_equal(counts_of(replay), plain_replay(trace, None, draft_tokens))
+    assert np.all(np.diff([replay.tokens_per_step for replay in replays]) >= 0)
+    if trace.rank is not None and trace.rank.ndim == 2:
+        tree = Tree.from_paths([(0,), (1,), (0, 0), (0, 1), (1, 0)])
+        np.testing.assert_array_equal(
+            counts_of(replay_tree(trace, tree)), plain_replay(trace, tree, None)
+        )
 
 
 # Own golden numbers: pooled tokens per step of the published traces, K = 1, 3, 5.

@@ -79,7 +79,7 @@ def archive(answer: Recommended, everywhere: Recommendation, state: State) -> by
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as folder:
         for entry in answer.entries:
             _write(folder, entry.engine, entry.result.files if entry.result else {})
-        for start in scheduled(answer.search, everywhere, state)[0]:
+        for start in scheduled(answer.recommendation, everywhere, state)[0]:
             _write(folder, f"{state.engine}-{BY_BATCH}", start.files)
     return packed.getvalue()
 

@@ -52,19 +52,19 @@ def answer_run(state: State) -> PageAnswer:
     usual = cache(lambda: recommended(asked.changed(batch=DEFAULT_BATCHES)))
     starts, written = alone(here, state)
     return PageAnswer(
-        headline=headline(here),
+        headline=headline(here.rankings),
         command=asked.line,
         engines=starts,
-        numbers=_numbers(here.cells[0], here.choices[0]),
-        cards=_cards(here),
+        numbers=_numbers(here.rankings.cells[0], here.rankings.choices[0]),
+        cards=_cards(here.rankings),
         tables=[
             (
                 "Every method's best configuration here",
-                [_table_row(row) for row in here.ranked],
+                [_table_row(row) for row in here.rankings.ranked],
             )
         ],
         files={"rooftree-engine-files.zip": lambda: _archive(here, usual(), state)},
-        notes=[*_rests_on(here.search), *written],
+        notes=[*_rests_on(here.recommendation), *written],
         deferred=lambda: _rest(here, usual(), state),
     )
 
@@ -119,7 +119,9 @@ def _other_batches(state: State, asked: Asked, here: Sequence[MarkedCell]) -> De
     batches = ", ".join(f"{row.batch:,}" for row in everywhere.choices)
     return DeferredAnswer(
         notes=[f"The charts show the batches that hold: {batches}."] if batches else [],
-        cards=[] if isinstance(everywhere, RecommendedCells) else _lines(everywhere, state.context),
+        cards=[]
+        if isinstance(everywhere, RecommendedCells)
+        else _lines(everywhere.rankings, state.context),
         tables=missed(sorted([*here, *others], key=lambda row: row.batch or 0)),
     )
 
@@ -130,19 +132,19 @@ def _rest(
     """What takes longer: other batches and the schedule over them, why, and the cheapest
     devices.
     """
-    rows, note, changes = cheapest(here.search, state)
+    rows, note, changes = cheapest(here.recommendation, state)
     tables: list[tuple[str, Sequence[Row]]] = [
         ("Every device with a price, on the fewest that hold it", rows),
         *missed(everywhere.unmet),
     ]
-    why = _why(here.search, state)
+    why = _why(here.recommendation, state)
     if isinstance(everywhere, RecommendedCells):  # a batch between the usual ones may hold alone
         return DeferredAnswer(notes=[note, why], tables=tables, changes=changes)
-    engines, written = scheduled(here.search, everywhere.search, state)
+    engines, written = scheduled(here.recommendation, everywhere.recommendation, state)
     return DeferredAnswer(
         engines=engines,
         notes=[*_by_batch(here, everywhere), *written, note, why],
-        cards=_lines(everywhere, state.context),
+        cards=_lines(everywhere.rankings, state.context),
         tables=tables,
         changes=changes,
     )
@@ -150,7 +152,11 @@ def _rest(
 
 def _archive(here: Recommended, everywhere: Recommended | RecommendedCells, state: State) -> bytes:
     return archive(
-        here, here.search if isinstance(everywhere, RecommendedCells) else everywhere.search, state
+        here,
+        here.recommendation
+        if isinstance(everywhere, RecommendedCells)
+        else everywhere.recommendation,
+        state,
     )
 
 
@@ -258,12 +264,12 @@ def _by_batch(here: Recommended, everywhere: Recommended) -> list[str]:
     """
     drafter = here.choices[0].drafter
     schedule: Sequence[Range] = next(
-        (row.schedule for row in everywhere.schedules if row.drafter == drafter), []
+        (row.schedule for row in everywhere.rankings.schedules if row.drafter == drafter), []
     )
-    text = across_batches(replace(everywhere, schedule=schedule))
+    text = across_batches(replace(everywhere.rankings, schedule=schedule))
     if not text:
         return []
-    differs = _differs(schedule, here.search.winners[0])
+    differs = _differs(schedule, here.recommendation.winners[0])
     return [f"Over batches: {text.removeprefix('as a schedule, ')}.{differs}"]
 
 

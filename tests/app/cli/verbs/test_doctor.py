@@ -61,3 +61,21 @@ def test_a_gpu_whose_numbers_would_not_be_true_ends_after_its_table(rooftree, mo
     assert answer["records"][0]["job"] == "heads-timed" and answer["records"][0]["fits"] == "yes"
     assert answer["sentences"][0].startswith("about 25 of 25 minutes, results of ")
     assert "rooftree campaign gpu-record would record" in told.out
+
+
+def test_a_machine_without_a_card_is_told_what_one_would_record(rooftree):
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("a card is here")
+    for device, card in [("cuda", "h100-sxm"), ("L4", "l4")]:
+        told = rooftree("doctor", "--gpu", "--device", device)
+        assert told.code == 2 and "--device: must be a torch device of this machine" in told.err
+        words = " ".join(told.out.split())
+        assert "rooftree campaign gpu-record would record" in words and "heads-timed" in words
+        assert "about 25 of 25 minutes" in words and f"ms on {card}" in words
+        assert "no GPU of this machine was tried" in words
+    answer = json.loads(rooftree("doctor", "--gpu", "--json").out)
+    assert answer["findings"] == [] and answer["absent"].startswith("must be a torch device")
+    for neither in ("cpu-generic", "nonsense"):
+        told = rooftree("doctor", "--gpu", "--device", neither)
+        assert told.code == 2 and told.out == "" and f"got '{neither}'" in told.err

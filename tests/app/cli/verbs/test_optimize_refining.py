@@ -134,6 +134,45 @@ def test_several_devices_have_an_answer_each_and_what_does_not_fit_is_told(
     assert chosen["deployment"]["device"] == "l4" and (folder / "report.html").exists()
 
 
+UNDER_LOAD = (
+    *("--search", "full", "--devices", "2", "--layouts", "tp1,tp2,tp1dp2"),
+    *("--batch-caps", "1,4", "--token-budgets", "8192", "--commit", "threshold:0.5,0.9"),
+    *("--block", "16,24", "--cache", "none,dual"),
+)
+
+
+def test_policies_compete_over_layouts_and_caps_under_a_load(optimize, rooftree, tmp_path):
+    found = answer(optimize(*UNDER_LOAD, "--slo-tpot", "20", "--quality-floor", "0.9", "--json"))
+    (winner,), others = found["choices"], found["alternatives"]
+    rows = [winner, *others, *found["front"]]
+    assert {row["topology"] for row in rows} == {"block"}
+    assert all(row["agreement"] >= 0.9 for row in rows) and found["quality"]["floor"] == 0.9
+    assert {row["layout"] for row in rows} == {"tp1", "tp2"}
+    assert winner["meets_limits"] and winner["simulated"]["tpot_s"] <= 0.02
+    assert winner["simulated"]["objective_ratio"] == pytest.approx(1.0, abs=0.08)
+    reasons = {row.get("layout") or row["draft"]: row["reason"] for row in found["unmet"]}
+    assert "one tensor-parallel group" in reasons.pop("tp1dp2")
+    assert len(reasons) == 4 and all("block 24" in draft for draft in reasons)
+    out = tmp_path / "out"
+    chosen = json.loads((out / "configuration.json").read_text())
+    assert chosen == {**winner["configuration"], "schema": chosen["schema"]}
+    assert "Agreement: share of canvas positions" in (out / "report.html").read_text()
+    again = rooftree("predict", "--config", out / "recommendation.json", "--json")
+    assert answer(again)["predictions"][-1]["speedup"] == pytest.approx(winner["speedup"], rel=0.01)
+
+
+def test_the_screen_says_the_agreement_of_designs(optimize):
+    said = " ".join(optimize(*UNDER_LOAD, "--no-simulate").out.split())
+    for words in ("Run h100-sxm", "agreement", "floor 95.0%", "must divide the canvas of 64"):
+        assert words in said, said
+
+
+def test_no_files_come_of_designs_that_miss_a_limit(optimize, tmp_path):
+    done = optimize(*UNDER_LOAD, "--slo-tpot", "0.01", "--no-simulate")
+    assert done.code == 3 and "No design meets the limits" in done.err
+    assert not (tmp_path / "out" / "configuration.json").exists()
+
+
 def test_a_floor_out_of_reach_is_said_with_what_is_reached(optimize):
     done = optimize(
         "--commit",
@@ -147,6 +186,14 @@ def test_a_floor_out_of_reach_is_said_with_what_is_reached(optimize):
         "--json",
     )
     assert done.code == 3 and "at most" in done.err
+
+
+def test_a_floor_out_of_reach_is_said_under_a_load_too(optimize):
+    done = optimize(
+        *("--search", "full", "--commit", "threshold:0", "--block", "64", "--cache", "none"),
+        *("--quality-floor", "1"),
+    )
+    assert done.code == 3 and "no policy agrees on 100.0% of the tokens; at most" in done.err
 
 
 @pytest.mark.parametrize(
@@ -168,7 +215,12 @@ def test_a_floor_out_of_reach_is_said_with_what_is_reached(optimize):
         (("--slo-tpot", "9"), "quality-floor"),
         (("--shape", "chain:3"), "--shape: is no part of a search over masked blocks"),
         (("--tree-nodes", "8"), "--tree-nodes: is no part of a search over masked blocks"),
-        (("--search", "full"), "--search: is no part of a search over masked blocks"),
+        (("--devices", "2"), "--devices: goes with --search full"),
+        (("--search", "full", "--slo-ttft", "9"), "answers for first tokens"),
+        (("--search", "full", "--stop", "product:0.3"), "masked blocks have none"),
+        (("--search", "full", "--quality-floor", "2"), "--quality-floor: must lie in [0, 1]"),
+        (("--search", "full", "--explain"), "--explain: is no part of a search over masked"),
+        (("--search", "full", "--layouts", "tp1dp2", "--devices", "2"), "one tensor-parallel"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(optimize, options, said, tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.optimizers.joint.evaluation import law, under_load
-from costmodel.optimizers.joint.search import _nodes
+from costmodel.optimizers.joint.search import nodes_of
 from costmodel.optimizers.recommend import compare
 from tests.costmodel.optimizers.joint.joint_questions import EAGLE, question
 from tests.property_examples import examples
@@ -48,7 +48,7 @@ def test_floors_never_bind(model, device, formats, prompt, output):
         weight_formats=[formats],
         batch_caps=(1, 2, 7, 33, 128, 512),
     )
-    for node in _nodes(asked)[0]:
+    for node in nodes_of(asked)[0]:
         assert node.floor is not None
         steady = node.steady(asked.load)
         steps = steady.step_s
@@ -68,5 +68,5 @@ def test_what_is_measured_has_no_floor_and_is_searched_whole(fidelity):
     base = question().question
     where = replace(base, deployment=replace(base.deployment, fidelity=fidelity))
     compared = compare(where, [EAGLE], draft_tokens=(1, 3))
-    nodes, _ = _nodes(question(compared=compared, device_names=["h100-sxm"]))
+    nodes, _ = nodes_of(question(compared=compared, device_names=["h100-sxm"]))
     assert all((node.floor is None) == (fidelity == "measured") for node in nodes)

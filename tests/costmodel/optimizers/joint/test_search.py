@@ -10,12 +10,12 @@ from costmodel.answers.fit import room
 from costmodel.answers.replicas import most_sharing, replica_prompts, replica_speeds, step_rows
 from costmodel.optimizers.joint.evaluation import budgeted, under_load
 from costmodel.optimizers.joint.search import (
-    NoDesignError,
     _bound,
-    _nodes,
     joint_search,
+    nodes_of,
 )
 from costmodel.optimizers.layouts import layout_named, usual_layouts
+from costmodel.optimizers.unmet import NothingAllowedError
 from tests.costmodel.optimizers.joint.joint_questions import question, slo
 from tests.property_examples import examples
 
@@ -46,8 +46,8 @@ def described(designs):
 def test_pruning_changes_nothing_that_is_found(asked, ranked):
     try:
         every = joint_search(asked, ranked=ranked, prune=False)
-    except NoDesignError:
-        with pytest.raises(NoDesignError):
+    except NothingAllowedError:
+        with pytest.raises(NothingAllowedError):
             joint_search(asked, ranked=ranked)
         return
     pruned = joint_search(asked, ranked=ranked)
@@ -59,7 +59,7 @@ def test_pruning_changes_nothing_that_is_found(asked, ranked):
 @settings(max_examples=examples(6), deadline=None)
 @given(asked=QUESTIONS)
 def test_bounds_are_never_below_what_designs_reach(asked):
-    for node in _nodes(asked)[0]:
+    for node in nodes_of(asked)[0]:
         steady = node.steady(asked.load)
         found = under_load(asked, node, steady)
         user, device = 1.0 / found.busy.tpot_s, found.busy.requests_per_s * asked.load.output_tokens
@@ -76,12 +76,13 @@ def test_brute_force_over_a_small_grid(model):
     """The best of all designs, each costed by itself with the public laws."""
     asked = question(model, slo=slo(tpot_ms=30.0), layouts=usual_layouts(model, 2)[:2])
     values = {}
-    for node in _nodes(asked)[0]:
+    for node in nodes_of(asked)[0]:
         for a in node.candidates:
             for budget in asked.token_budgets:
                 space = room(budgeted(node.setting, budget), a, context=asked.load.longest_context)
+                rows = step_rows(node.setting, a, asked.load.decode_context)
                 most = most_sharing(
-                    asked.load, step_rows(a), budget, asked.load.output_tokens / a.tokens_per_step
+                    asked.load, rows, budget, asked.load.output_tokens / a.tokens_per_step
                 )
                 for batch in node.batch[
                     node.batch <= min(space.largest_batch, float(most))
@@ -94,7 +95,7 @@ def test_brute_force_over_a_small_grid(model):
                         node.setting,
                         asked.load,
                         batch=b,
-                        rows=step_rows(a),
+                        rows=rows,
                         drafts=a.draft_tokens > 0,
                         token_budget=float(budget),
                     )
@@ -136,30 +137,30 @@ def test_what_does_not_fit_is_a_marked_placement():
         )
     )
     marked = {
-        (each.placement.device, str(each.placement.layout)): each.reason for each in found.unplaced
+        (each.placement.device, str(each.placement.layout)): each.reason for each in found.unmet
     }
     assert "memory" in marked["l4", "tp4"] and "memory" in marked["h100-sxm", "tp1"]
     assert {each.contender.placement.device for each in found.ranked} == {"h100-sxm"}
-    with pytest.raises(NoDesignError, match="memory"):
+    with pytest.raises(NothingAllowedError, match="memory"):
         joint_search(question("llama-3.3-70b", device_names=["l4"]))
 
 
 def test_a_layout_that_does_not_divide_is_marked_and_a_format_without_a_peak_is():
     odd = joint_search(question(layouts=[layout_named("tp1"), layout_named("tp3")], most_devices=3))
-    assert {str(each.placement.layout) for each in odd.unplaced} == {"tp3"}
+    assert {str(each.placement.layout) for each in odd.unmet} == {"tp3"}
     formats = joint_search(
         question(device_names=["a100-sxm-80", "h100-sxm"], weight_formats=["fp4"]), ranked=2
     )
-    assert all(each.reason for each in formats.unplaced)
+    assert all(each.reason for each in formats.unmet)
 
 
 def test_an_objective_that_is_not_known_marks_the_device():
     asked = question(device_names=["h100-sxm", "h20"], maximise="tokens-per-dollar")
-    assert {each.placement.device for each in joint_search(asked).unplaced} == {"h20"}
+    assert {each.placement.device for each in joint_search(asked).unmet} == {"h20"}
 
 
 def test_limits_that_nothing_meets_say_the_least():
-    with pytest.raises(NoDesignError, match="TPOT"):
+    with pytest.raises(NothingAllowedError, match="TPOT"):
         joint_search(question(slo=slo(tpot_ms=0.01)))
 
 
@@ -171,7 +172,7 @@ def test_a_stated_rate_is_served_by_the_fewest_replicas_that_carry_it():
         each.requests_per_s * 0.8 >= 40.0 for each in many
     )
     with pytest.raises(
-        NoDesignError, match=r"1000 requests/s: no design carries them .* at most 42"
+        NothingAllowedError, match=r"1000 requests/s: no design carries them .* at most 42"
     ):
         joint_search(question(maximise="tokens-per-dollar", rate_stated=True, rate=1000.0))
     served = joint_search(question(maximise="tokens", rate_stated=True, rate=1000.0)).ranked[0]

@@ -203,6 +203,31 @@ def test_structure_by_depth_is_worth_what_it_claims(heads, nodes, depth):
     assert choice.tree.depth <= min(depth, len(heads) + 1)
 
 
+def test_a_published_vector_up_to_768_nodes(published):
+    """Where elder siblings are likelier, taking the likeliest path left is the best there is."""
+    vector = json.loads((published / "medusa_heads.json").read_text())["heads"][0]
+    table = optimal_values(vector, 768, 20)
+    for nodes in (32, 64, 256, 768):
+        for depth in (5, 10, 20):
+            best = greedy_value(vector, nodes, depth)
+            assert table[nodes, depth] == pytest.approx(best, abs=1e-9)
+
+
+def test_published_trees_are_met_or_beaten_at_equal_size(published):
+    """Trees of Medusa, EAGLE and Token Recycling, on the accuracies that Medusa published."""
+    heads = json.loads((published / "medusa_heads.json").read_text())["heads"]
+    trees = json.loads((published / "trees.json").read_text())
+    shares = {}
+    for name, paths in trees.items():
+        kept = [path for path in paths if len(path) <= len(heads) and max(path) < len(heads[0])]
+        tree = Tree.from_paths(kept)
+        (best,) = optimal_trees(heads, [tree.nodes], depth=len(heads) + 1)
+        shares[name] = path_sum(tree, heads.__getitem__) / best.tokens_per_step
+    assert max(shares.values()) <= 1.0 + 1e-9
+    medusa = [share for name, share in shares.items() if name.startswith("medusa/mc_sim")]
+    assert medusa and min(medusa) >= 0.97  # made for such accuracies
+
+
 @given(vectors(), st.integers(1, 40), st.integers(1, 8))
 def test_greedy_expansion_suffices_when_elder_siblings_are_likelier(vector, nodes, depth):
     ordered = sorted(vector, reverse=True)

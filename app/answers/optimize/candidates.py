@@ -1,8 +1,12 @@
-"""Which drafters, and which shapes of their drafts, does `optimize` compare, whatever it searches?"""
+"""What does `optimize` compare, whatever it searches: which drafters and shapes of their drafts, or
+which policies of masked blocks?
+"""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from app.answers.optimize.masked import MaskedPolicies
 from app.questions.groups import DraftingOptions, StoredOptions, values_in
 from app.questions.optimize import DEFAULT_TREES, OptimizeQuestion
 from app.questions.resolve.accepted import named_sources
@@ -47,12 +51,16 @@ def draft_axes(
         stop=read_stop(question.stop, key="--stop") if question.stop else None,
         shapes=named_shapes(question.shape, {**stated, "--tree-nodes": trees}),
         policies=policies,
+        against=question.against,
         match_rate=question.match_rate,
     )
 
 
 def asked_drafters(
-    question: OptimizeQuestion, configuration: DecodingConfiguration, axes: DraftAxes
+    question: OptimizeQuestion,
+    configuration: DecodingConfiguration,
+    axes: DraftAxes,
+    masked: MaskedPolicies | None = None,
 ) -> tuple[DecodingConfiguration, list[Source]]:
     """The drafters that a question names, or the usual ones of what it leaves open, and what is
     asked of them.
@@ -61,10 +69,13 @@ def asked_drafters(
         question: what is asked.
         configuration: of one model, device and engine.
         axes: what may be drafted.
+        masked: policies of masked blocks, which compete in the place of drafts.
 
     Raises:
         InputError: options that contradict each other, or drafters of which nothing is known.
     """
+    if masked is not None:
+        return replace(configuration, canvas_tokens=masked.canvas_tokens), list(masked.sources)
     sources = named_sources(
         question,
         question.trace or (),

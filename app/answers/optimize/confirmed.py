@@ -3,7 +3,7 @@
 A joint search, its best designs and a part of its front simulated, and their objectives drawn
 together. Where a design misses a limit in simulation, what it took there corrects the law, and the
 next design that should meet the limits is simulated. Where none does, the nearest is first. Leaves
-out what is said of them (`app.answers.optimize.joint.rows`).
+out what is said of them (`app.answers.optimize.load`).
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.answers.optimize.joint.simulated import DesignRun, Simulations, Traffic
+from app.answers.optimize.simulated import DesignRun, Simulations, Traffic
 from costmodel.answers.workload import Limits
 from costmodel.optimizers.joint.comparison import DesignComparison, compare_designs
 from costmodel.optimizers.joint.evaluation import LoadEvaluation, under_load
 from costmodel.optimizers.joint.search import (
     Design,
     JointOptimum,
-    NoDesignError,
     design_at,
     joint_search,
 )
 from costmodel.optimizers.joint.space import JointQuestion
+from costmodel.optimizers.unmet import NothingAllowedError
 from costmodel.passes.ops import Array
 
 SEEDS = 3
@@ -113,7 +113,7 @@ def confirmed_search(
         report: called with what is done, and how much of how much.
 
     Raises:
-        NoDesignError: nothing fits, or nothing carries the load.
+        NothingAllowedError: nothing fits, or nothing carries the load.
         InputError: an unknown name.
     """
     searched, optimum = _nearest_search(question, report)
@@ -156,7 +156,7 @@ def _nearest_search(question: JointQuestion, report: Report) -> tuple[JointQuest
     """
     try:
         return question, joint_search(question, progress=report)
-    except NoDesignError as error:
+    except NothingAllowedError as error:
         if not np.isfinite(error.excess_ratio):
             raise
         ratio = error.excess_ratio * (1.0 + 1e-9)

@@ -1,54 +1,72 @@
-"""`optimize --search full`: layouts, formats, devices, batch caps and token budgets beside drafters
-and drafts, and how sure the best of them is.
+"""`optimize --search full`: layouts, formats, devices, batch caps and token budgets beside what is
+drafted or committed, under a load.
+
+The question becomes a joint search; its best designs are simulated and compared
+(`app.answers.optimize.confirmed`) and become rows.
 """
 
 import math
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from app.answers.answer import Answer
+import numpy as np
+
 from app.answers.deployables import file_paths, first_deployable
+from app.answers.optimize.candidates import asked_drafters, deployment_options, draft_axes
 from app.answers.optimize.choices import candidate
-from app.answers.optimize.joint.confirmed import ConfirmedSearch, Finalist, confirmed_search
-from app.answers.optimize.joint.question import joint_question
-from app.answers.optimize.joint.rows import (
-    AskedLimits,
-    AskedObjective,
-    JointAnswer,
-    SearchCounts,
-)
-from app.answers.optimize.joint.simulated import DesignRun, Traffic
+from app.answers.optimize.confirmed import ConfirmedSearch, Finalist, confirmed_search
+from app.answers.optimize.designs import AskedLimits, AskedObjective, Designs, SearchCounts
+from app.answers.optimize.masked import DEFAULT_MODEL, MaskedPolicies, unplayed_rows
+from app.answers.optimize.recommended import Recommended
 from app.answers.optimize.rows import DesignRow, FinalistRow, SimulatedDesign
-from app.answers.placements import marked_placements, placed
+from app.answers.optimize.simulated import DesignRun, Traffic
+from app.answers.placements import listed_placements, marked_placements, one_deployment, placed
 from app.answers.progress import counting
 from app.exporters.registry import ENGINES
 from app.questions.field import inputs_of
 from app.questions.optimize import OptimizeQuestion
 from app.questions.places import is_object
 from costmodel.answers.estimate import estimate
-from costmodel.optimizers.joint.objective import UNITS
-from costmodel.optimizers.joint.space import JointQuestion
+from costmodel.answers.workload import Limits, Load, load_of_requests
+from costmodel.configuration import DecodingConfiguration
+from costmodel.optimizers.joint.evaluation import node_load
+from costmodel.optimizers.joint.objective import UNITS, objective_named
+from costmodel.optimizers.joint.space import PROMPTS, TOKEN_BUDGETS, JointQuestion
+from costmodel.optimizers.layouts import BATCHES, Layout, layout_named, usual_layouts
+from costmodel.optimizers.recommend import compare
+from hardware_profiles.errors import InputError
+from simulator.scenario.arrivals import drawn_lengths
+from traces.importers.formats import read_requests_any
 
+PROMPT_TOKENS, OUTPUT_TOKENS = "1024", "uniform:128:384"
+_LOAD_REQUESTS = 2000  # drawn to say what lengths a law has
 _Design = TypeVar("_Design", bound=DesignRow)
 
 
-def answer(question: OptimizeQuestion) -> Answer:
+def search_load(question: OptimizeQuestion, masked: MaskedPolicies | None = None) -> Recommended:
     """Search, simulate and compare designs; engines get files where the best does what is asked.
 
+    Args:
+        question: what is asked.
+        masked: policies of masked blocks, which compete in the place of drafts.
+
     Raises:
-        NoDesignError: nothing fits, or nothing carries the load.
+        NothingAllowedError: nothing fits, or nothing carries the load.
         InputError: options that contradict each other, or a value out of range.
     """
-    joint, traffic = joint_question(question)
+    joint, traffic = _joint_question(question, masked)
     with counting(question.quiet) as report:
         search = confirmed_search(joint, traffic, simulate=question.simulate, report=report)
     winner, optimum, comparison = search.finalists[0], search.optimum, search.comparison
-    met = winner.meets(joint.slo)
-    best = [winner.design.configuration]
-    entries = [first_deployable(best, engine) for engine in ENGINES] if met else []
+    entries = []
+    if masked is None and winner.meets(joint.slo):
+        best = [winner.design.configuration]
+        entries = [first_deployable(best, engine) for engine in ENGINES]
     folder = None if question.out is None or is_object(question.out) else question.out
     finalists = _finalists(search)
-    return JointAnswer(
-        inputs=_inputs(question, joint, traffic),
+    inputs = _inputs(question, joint, traffic)
+    ranking = Designs(
+        inputs=inputs,
         limits=AskedLimits(
             ttft_s=joint.slo.ttft_s,
             tpot_s=joint.slo.tpot_s,
@@ -67,7 +85,6 @@ def answer(question: OptimizeQuestion) -> Answer:
         expected_regret=comparison.expected_regret,
         expected_regret_ratio=comparison.regret_ratio,
         front=[_row(DesignRow, joint, finalist) for finalist in search.front],
-        unmet=marked_placements(joint, optimum.unplaced),
         search=SearchCounts(
             designs=optimum.considered,
             evaluated=optimum.evaluated,
@@ -76,9 +93,88 @@ def answer(question: OptimizeQuestion) -> Answer:
             simulations=search.simulations,
         ),
         exports={} if folder is None else file_paths(entries, folder),
+        quality=None if masked is None else masked.quality,
+    )
+    unplayed = [] if masked is None else unplayed_rows(joint.compared)
+    return Recommended(
+        inputs=inputs,
+        ranking=ranking,
+        unmet=[*marked_placements(optimum.unmet), *unplayed],
+        limits=joint.slo,
         entries=entries,
         folder=folder,
     )
+
+
+def _joint_question(
+    question: OptimizeQuestion, masked: MaskedPolicies | None
+) -> tuple[JointQuestion, Traffic]:
+    """What a joint search is asked, and the requests that designs are simulated with.
+
+    Raises:
+        InputError: several models or engines, or values out of range.
+    """
+    load, traffic = _load_and_traffic(question)
+    options = deployment_options(question)
+    if masked is not None:
+        options["model"] = question.model or DEFAULT_MODEL
+    axes = draft_axes(question, None if masked is None else masked.policies)
+    base, sources = asked_drafters(question, one_deployment(options), axes, masked)
+    compared = compare(base, sources, seed=question.seed, **axes)
+    joint = JointQuestion(
+        compared=compared,
+        placements=listed_placements(options, _layouts(question, compared.question)),
+        most_devices=question.devices,
+        batch_caps=question.batch_caps or BATCHES,
+        token_budgets=question.token_budgets or TOKEN_BUDGETS,
+        load=load,
+        rate_stated=question.rate is not None or question.requests is not None,
+        slo=Limits(
+            ttft_s=question.slo_ttft_s,
+            share_ratio=question.good_share,
+            tpot_s=question.slo_tpot_s,
+        ),
+        maximise=objective_named(question.maximise),
+        seed=question.seed,
+        floor=None if masked is None else masked.floor,
+    )
+    return joint, traffic
+
+
+def _load_and_traffic(question: OptimizeQuestion) -> tuple[Load, Traffic]:
+    """The load, and the requests that simulations serve.
+
+    Raises:
+        InputError: lengths beside a file that has its own, or forms that are none.
+    """
+    if question.requests is not None and (question.prompt_tokens or question.output_tokens):
+        raise InputError(
+            "--requests has its own lengths; leave out --prompt-tokens and --output-tokens"
+        )
+    traffic = Traffic(
+        requests=question.requests,
+        prompt_tokens=question.prompt_tokens or PROMPT_TOKENS,
+        output_tokens=question.output_tokens or OUTPUT_TOKENS,
+    )
+    if question.requests is not None:
+        recorded = read_requests_any(question.requests, None)
+        load = load_of_requests(recorded, requests_per_s=question.rate, prompts=PROMPTS)
+        return load, replace(traffic, count=min(traffic.count, recorded.requests))
+    drawn = drawn_lengths(
+        traffic.prompt_tokens, traffic.output_tokens, _LOAD_REQUESTS, np.random.default_rng(0)
+    )
+    return load_of_requests(drawn, requests_per_s=question.rate or 1.0, prompts=PROMPTS), traffic
+
+
+def _layouts(question: OptimizeQuestion, base: DecodingConfiguration) -> list[Layout]:
+    """The layouts that are named, else that of --tp and its like, else the usual ones."""
+    if question.layouts:
+        return [layout_named(text.strip()) for text in question.layouts.split(",")]
+    where = base.deployment
+    stated = Layout(
+        where.tensor_parallel, where.data_parallel, where.expert_parallel, where.pipeline_parallel
+    )
+    return [stated] if stated != Layout() else usual_layouts(where.model, question.devices)
 
 
 def _inputs(question: OptimizeQuestion, joint: JointQuestion, traffic: Traffic) -> dict[str, Any]:
@@ -86,6 +182,7 @@ def _inputs(question: OptimizeQuestion, joint: JointQuestion, traffic: Traffic) 
     return inputs_of(
         question,
         model=joint.question.deployment.model,
+        quality_floor=joint.floor,
         prompt_tokens=traffic.prompt_tokens,
         output_tokens=traffic.output_tokens,
         trace=[str(path) for path in question.trace or ()],
@@ -138,8 +235,9 @@ def _row(kind: type[_Design], joint: JointQuestion, finalist: Finalist, **more: 
         design.contender.setting,
         design.acceptance,
         batch=float(design.batch),
-        context=joint.load.decode_context,
+        context=node_load(design.contender, joint.load).decode_context,
     )
+    played = design.acceptance.played
     drafter = joint.compared.names[design.contender.source] if design.contender.drafts else ""
     return kind(
         **candidate(design, drafter),
@@ -165,6 +263,8 @@ def _row(kind: type[_Design], joint: JointQuestion, finalist: Finalist, **more: 
         not_simulated=finalist.reason or None,
         calibrated=device.calibrated,
         configuration=design.configuration.to_json(),
+        agreement=design.acceptance.agreement,
+        agreement_interval=None if played is None else played.agreement_bounds,
         **more,
     )
 

@@ -2,7 +2,7 @@
 
 One replica of a design serves its share of the load: as many users as its batch cap where nothing
 is stated of a rate, else arrivals at that share. What is simulated is put beside what the law
-predicts of the same replica. Leaves out which designs are simulated (`app.answers.optimize.joint.confirmed`).
+predicts of the same replica. Leaves out which designs are simulated (`app.answers.optimize.confirmed`).
 """
 
 from __future__ import annotations

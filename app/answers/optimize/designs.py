@@ -1,17 +1,17 @@
-"""What does a joint search answer? The design to run, those that come next, and the front."""
+"""What says a search of whole deployments under a load? The design to run, those that come next, how
+sure that is, and the front.
 
-from collections.abc import Iterator, Sequence
+Leaves out what cannot run and files (`app.answers.optimize.recommended`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from app.answers.answer import Column, Row, Table
-from app.answers.cells import reason_lines
 from app.answers.numbers import digits
-from app.answers.optimize.chosen import Chosen
-from app.answers.optimize.rows import DesignRow, FinalistRow
-from app.answers.placements import MarkedPlacement
+from app.answers.optimize.rows import DesignRow, FinalistRow, MaskedQuality
 from app.answers.sentences import folded
-from hardware_profiles.errors import InfeasibleError
 from hardware_profiles.units import MILLI
 
 _FRONT_ROWS = 12
@@ -49,10 +49,11 @@ class SearchCounts(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JointAnswer(Chosen):
-    """The answer of `optimize --search full`.
+class Designs(Row):
+    """The designs of a load with what stands behind them.
 
     Attributes:
+        inputs: what was asked.
         limits: of latency.
         load_per_s: requests per second that are to be served; None where none are stated.
         carried_per_s: of them, those that the first design carries.
@@ -62,12 +63,13 @@ class JointAnswer(Chosen):
         expected_regret: what being wrong about the best costs, in the objective's unit.
         expected_regret_ratio: the same of the objective.
         front: designs that no other beats both for a user and of a device.
-        unmet: placements that cannot run.
         search: how much was looked at.
+        exports: paths of files by engine.
         schedules: none; a design has one draft.
-        entries: what every engine loads; none where the first design does not do what was asked.
+        quality: what quality of masked blocks means, where their policies compete.
     """
 
+    inputs: Mapping[str, Any]
     limits: AskedLimits
     load_per_s: float | None
     carried_per_s: float | None
@@ -77,9 +79,10 @@ class JointAnswer(Chosen):
     expected_regret: float
     expected_regret_ratio: float
     front: Sequence[DesignRow]
-    unmet: Sequence[MarkedPlacement]
     search: SearchCounts
+    exports: Mapping[str, Sequence[str]]
     schedules: Sequence[str] = ()
+    quality: MaskedQuality | None = None
 
     @property
     def winner(self) -> FinalistRow:
@@ -87,18 +90,9 @@ class JointAnswer(Chosen):
         return self.choices[0]
 
     @property
-    def own_rows(self) -> Sequence[DesignRow | MarkedPlacement]:
-        """Every design, and what cannot run."""
-        return [*self.choices, *self.alternatives, *self.front, *self.unmet]
-
-    def require(self) -> None:
-        """End where the first design does not do what was asked.
-
-        Raises:
-            InfeasibleError: what it misses.
-        """
-        if missed := self.missed_words:
-            raise InfeasibleError(missed)
+    def own_rows(self) -> Sequence[DesignRow]:
+        """Every design."""
+        return [*self.choices, *self.alternatives, *self.front]
 
     @property
     def headline(self) -> str:
@@ -156,7 +150,7 @@ class JointAnswer(Chosen):
         )
 
     def shown(self) -> Iterator[Table | str]:
-        """What to run and how sure that is, the designs, the front, and what cannot run."""
+        """What to run and how sure that is, the designs, the front, and how much was looked at."""
         yield folded(self.headline)
         yield folded(self.sure_words)
         yield self._designs()
@@ -167,8 +161,6 @@ class JointAnswer(Chosen):
             f" {counts.pruned_nodes} of {counts.nodes} placements of a drafter;"
             f" {counts.simulations} simulations"
         )
-        yield from reason_lines(self.unmet, ("device", "layout", "dtype", "kv_dtype"))
-        yield from self.files_shown()
 
     def _designs(self) -> Table:
         caption = (
@@ -185,6 +177,7 @@ class JointAnswer(Chosen):
             columns=[
                 *_AXES,
                 "run",
+                *(["agreement"] if self.quality is not None else []),
                 "objective",
                 "seen_tpot_s",
                 "seen_ttft_s",

@@ -1,17 +1,29 @@
-"""Copies of a record that differ from it in one field, and whether any question notices.
+"""Does an answer notice when one field of a record changes?
 
 What an entry states is executed, or it would be a comment: change a field, and some answer moves.
 """
 
 from collections import Counter, defaultdict
-from dataclasses import MISSING, fields, is_dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from itertools import chain
-from typing import Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from costmodel.typed import default_of
 from hardware_profiles.errors import InputError
 
+Record = TypeVar("Record")
+Ask = Callable[[], Any]
+_NO_WORDS: Mapping[str, Sequence[str]] = {}
 
-def changed_fields(record, *, prose=frozenset(), words=None, path=""):
+
+def changed_fields(
+    record: Any,
+    *,
+    prose: Collection[str] = frozenset(),
+    words: Mapping[str, Sequence[str]] = _NO_WORDS,
+    path: str = "",
+) -> Iterator[tuple[str, list[Any]]]:
     """(path, changed records) of every field that a record sets, those of its parts included.
 
     Values that the record refuses are left out.
@@ -22,31 +34,31 @@ def changed_fields(record, *, prose=frozenset(), words=None, path=""):
         words: values that text may have, by name of its field; other text is changed as it is.
         path: of the record in another.
     """
-    words = words or {}
     hints = get_type_hints(type(record))
     for field in fields(record):
         value = getattr(record, field.name)
         if field.name in prose or value == default_of(field):
             continue
+        place = f"{path}{field.name}"
         if field.name in words:
-            options = [word for word in words[field.name] if word != value]
-            changes = [(f"{path}{field.name}", options)]
+            changes = [(place, [word for word in words[field.name] if word != value])]
         else:
-            changes = changed_values(
-                value, hints[field.name], f"{path}{field.name}", prose=prose, words=words
-            )
-        for place, values in changes:
+            changes = list(changed_values(value, hints[field.name], place, prose, words))
+        for changed_place, values in changes:
             copies = [copy_with(record, field.name, changed) for changed in values]
-            yield place, [copy for copy in copies if copy is not None]
+            yield changed_place, [copy for copy in copies if copy is not None]
 
 
-def default_of(field):
-    return field.default_factory() if field.default_factory is not MISSING else field.default
-
-
-def changed_values(value, hint, path, *, prose, words):
+def changed_values(
+    value: Any,
+    hint: Any,
+    path: str,
+    prose: Collection[str] = frozenset(),
+    words: Mapping[str, Sequence[str]] = _NO_WORDS,
+) -> Iterator[tuple[str, list[Any]]]:
     """(path, values) that a field could have instead; of a record, tuple or mapping by its
-    parts."""
+    parts.
+    """
     if is_dataclass(value):
         yield from changed_fields(value, prose=prose, words=words, path=f"{path}.")
     elif isinstance(value, tuple) and value and is_dataclass(value[0]):
@@ -62,9 +74,7 @@ def changed_values(value, hint, path, *, prose, words):
         yield path, [frozenset()]
     elif isinstance(value, dict):
         for key, part in value.items():
-            for place, parts in changed_values(
-                part, type(part), f"{path}[{key}]", prose=prose, words=words
-            ):
+            for place, parts in changed_values(part, type(part), f"{path}[{key}]", prose, words):
                 yield place, [{**value, key: new} for new in parts]
     else:
         options = [
@@ -76,66 +86,76 @@ def changed_values(value, hint, path, *, prose, words):
         yield path, other_values(value, hint) or options
 
 
-def other_values(value, hint):
+def other_values(value: Any, hint: Any) -> list[Any]:
     """Values that a plain field could have instead."""
     if get_origin(hint) is Literal:
         return [other for other in get_args(hint) if other != value]
+    others: tuple[Any, ...] = ()
     if isinstance(value, bool):
-        return [not value]
-    if isinstance(value, int):
-        return [other for other in (value + 1, value - 1, value // 2, 1, 0) if other != value]
-    if isinstance(value, float):
+        others = (not value,)
+    elif isinstance(value, int):
+        others = (value + 1, value - 1, value // 2, 1, 0)
+    elif isinstance(value, float):
         others = (value * 0.5, value * 2.0, value + 1.0, 0.0, 1.0)
-        return [other for other in others if other != value]
-    if isinstance(value, str):
-        return [value + "x", ""]
-    return []
+    elif isinstance(value, str):
+        others = (value + "x", "")
+    return [other for other in others if other != value]
 
 
-def copy_with(record, name, value):
+def copy_with(record: Record, name: str, value: Any) -> Record | None:
     """The record with another value of a field; None where it is refused."""
+    copied: Any = record
     try:
-        return replace(record, **{name: value})
+        changed: Record = replace(copied, **{name: value})
     except InputError:
         return None
+    return changed
 
 
-def no_answer():
+def no_answer() -> None:
     """The answer to a question that does not arise for a record."""
 
 
-TELLING = defaultdict(Counter)
+_TELLING: Mapping[str, Counter[str]] = defaultdict(Counter)
 """By field: how often the answer to a question moved with it, in records before; that question
 comes first in others."""
 
 
-def fields_that_move_nothing(record, questions_of, answer, *, prose=frozenset(), words=None):
-    """Paths of fields that a record sets and whose other values leave every answer as it was.
+def moving_questions(
+    record: Record,
+    questions_of: Callable[[Record], Mapping[str, Ask]],
+    answer: Callable[[Record, Ask], Any],
+    *,
+    prose: Collection[str] = frozenset(),
+    words: Mapping[str, Sequence[str]] = _NO_WORDS,
+) -> dict[str, str | None]:
+    """By field that a record sets: a question whose answer another value moves; None where every
+    answer stays.
 
     Args:
-        record: whose fields are changed.
+        record: whose fields are changed; those of which every other value is refused are left out.
         questions_of: maps a record to questions by name, cheap ones first.
         answer: of a record and one of its questions.
         prose: as in `changed_fields`.
         words: the same.
     """
-    before = {}
+    before: dict[str, Any] = {}
 
-    def moves(name, copy, questions):
+    def moves(name: str, copy: Record, questions: Mapping[str, Ask]) -> bool:
         if name not in before:
             before[name] = answer(record, questions_of(record).get(name, no_answer))
-        return before[name] != answer(copy, questions.get(name, no_answer))
+        return bool(before[name] != answer(copy, questions.get(name, no_answer)))
 
-    still = []
+    moved: dict[str, str | None] = {}
     for path, copies in changed_fields(record, prose=prose, words=words):
         if not copies:
             continue  # every other value is refused when the record is made
         questions = [questions_of(copy) for copy in copies]
         names = dict.fromkeys(chain(questions_of(record), *questions))
-        for name in sorted(names, key=lambda name: -TELLING[path][name]):
+        moved[path] = None
+        for name in sorted(names, key=lambda name: -_TELLING[path][name]):
             if any(moves(name, *pair) for pair in zip(copies, questions, strict=True)):
-                TELLING[path][name] += 1
+                _TELLING[path][name] += 1
+                moved[path] = name
                 break
-        else:
-            still.append(path)
-    return still
+    return moved

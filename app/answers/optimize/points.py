@@ -4,13 +4,13 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.answers.answer import Answer
 from app.answers.cells import LISTED, MarkedCell, cells_of, names_of, runnable
 from app.answers.deployables import Deployable, deployables, file_paths
+from app.answers.optimize.candidates import asked_drafters, deployment_options, draft_axes
 from app.answers.optimize.choices import (
     cell,
     choice,
@@ -23,15 +23,16 @@ from app.answers.optimize.choices import (
 )
 from app.answers.optimize.counted import counted_answer
 from app.answers.optimize.counted_rows import Counters
-from app.answers.optimize.drafters import asked_drafters, deployment_options, draft_axes
 from app.answers.optimize.masked import (
     DEFAULT_MODEL,
     MaskedPolicies,
     paying_policies,
     policy_rows,
+    unfit_rows,
     unplayed_rows,
 )
-from app.answers.optimize.recommended import Recommended, together
+from app.answers.optimize.rankings import Rankings
+from app.answers.optimize.recommended import Recommended, RecommendedCells, together
 from app.answers.optimize.rows import ChoiceRow
 from app.answers.progress import progress_line
 from app.questions.field import inputs_of
@@ -45,7 +46,7 @@ from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.neighbours import Neighbourhood, neighbourhoods
 from costmodel.optimizers.recommend import DraftAxes, Recommendation, recommend
-from costmodel.optimizers.unmet import NothingAllowedError
+from costmodel.optimizers.unmet import NothingAllowedError, UnmetPoint
 from traces.importers.engines.running import Running
 
 ModelCell = Mapping[str, str]  # names of its model, device and engine, where they are stated
@@ -70,7 +71,9 @@ class _Common:
     masked: MaskedPolicies | None
 
 
-def search_drafts(question: OptimizeQuestion, masked: MaskedPolicies | None = None) -> Answer:
+def search_points(
+    question: OptimizeQuestion, masked: MaskedPolicies | None = None
+) -> Recommended | RecommendedCells:
     """Search drafters, draft lengths, trees and batches of every model, device and engine.
 
     Args:
@@ -127,7 +130,7 @@ def _searched(
     """
     configured = _configured(question, common)
 
-    def search(cell: ModelCell) -> Recommendation | NothingAllowedError:
+    def search(cell: ModelCell) -> Recommendation | NothingAllowedError[UnmetPoint]:
         configuration, sources = configured(cell)
         try:
             return recommend(
@@ -167,7 +170,8 @@ def _searched(
             else:
                 searches.append(result)
                 unmet += unmet_rows(result.optimum.unmet, common.limits)
-                unmet += [] if common.masked is None else unplayed_rows(result)
+                if common.masked is not None:
+                    unmet += [*unplayed_rows(result), *unfit_rows(result)]
     return searches, unmet
 
 
@@ -184,9 +188,6 @@ def _configured(
 
     def configured(cell: ModelCell) -> tuple[DecodingConfiguration, list[Source]]:
         configuration = configuration_of(None, {**options, "model": "", **cell})
-        if common.masked is not None:
-            refined = replace(configuration, canvas_tokens=common.masked.canvas_tokens)
-            return refined, list(common.masked.sources)
         if counted is not None:
             return configuration, [
                 counted,
@@ -197,7 +198,7 @@ def _configured(
                     lengths=question.draft_tokens or (),
                 ),
             ]
-        return asked_drafters(question, configuration, common.axes)
+        return asked_drafters(question, configuration, common.axes, common.masked)
 
     return configured
 
@@ -276,25 +277,28 @@ def recommended(
         choices, alternatives = policy_rows(search, masked.floor, seed)
     return Recommended(
         inputs=inputs,
-        cells=[
-            cell(here, search, beside)
-            for here, beside in zip(search.optimum.cells, around, strict=True)
-        ],
-        choices=choices,
-        alternatives=alternatives,
-        schedule=main.schedule if main is not None else [],
-        schedule_loss_ratio=main.schedule_loss_ratio if main is not None else 0.0,
-        schedules=schedules,
-        context_schedules=shared_schedules(search),
-        dropped_batches=list(search.optimum.dropped_batches),
+        ranking=Rankings(
+            inputs=inputs,
+            cells=[
+                cell(here, search, beside)
+                for here, beside in zip(search.optimum.cells, around, strict=True)
+            ],
+            choices=choices,
+            alternatives=alternatives,
+            schedule=main.schedule if main is not None else [],
+            schedule_loss_ratio=main.schedule_loss_ratio if main is not None else 0.0,
+            schedules=schedules,
+            context_schedules=shared_schedules(search),
+            dropped_batches=list(search.optimum.dropped_batches),
+            drafters=[drafter(s, n) for s, n in zip(search.sources, search.names, strict=True)],
+            curves=curves(search),
+            by_topology=topology_rows(search),
+            exports={} if folder is None else file_paths(entries, folder),
+            counters=counters,
+            quality=None if masked is None else masked.quality,
+            pays=None if masked is None else paying_policies(search, seed),
+        ),
         unmet=unmet,
-        drafters=[drafter(s, n) for s, n in zip(search.sources, search.names, strict=True)],
-        curves=curves(search),
-        by_topology=topology_rows(search),
-        exports={} if folder is None else file_paths(entries, folder),
-        counters=counters,
-        quality=None if masked is None else masked.quality,
-        pays=None if masked is None else paying_policies(search, seed),
         search=search,
         limits=limits,
         entries=entries,

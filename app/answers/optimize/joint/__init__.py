@@ -1,1 +1,0 @@
-"""The answer of `optimize --search full`: a joint search, its finalists simulated and compared."""
