@@ -2,8 +2,8 @@
 
 Of a driver exact names only, as profiles list them (`names`), with the memory and the processors
 that it reports as a check: an RTX 4090 D is no RTX 4090, an A100 on PCIe none on SXM, and a slice
-of a card is no card. People say less (`A100-40GB`, `8x H800`): there what is left open is chosen,
-and said. Leaves out how a driver is asked.
+of a card is no card. People say less (`H100`, `A100-40GB`, `8x H800`): there what is left open is
+chosen, and said. Leaves out how a driver is asked.
 """
 
 import re
@@ -106,6 +106,7 @@ class StatedDevice(NamedTuple):
 
 _COUNT = re.compile(r"(\d+)\s*x\s+", re.IGNORECASE)
 _MEMORY = re.compile(r"(\d+)\s?gb", re.IGNORECASE)
+_ONE_NAME = re.compile(r"[\w\s.-]+")
 _PREFERENCE: Mapping[str, int] = {"": 0, "sxm": 1, "die": 2, "pcie": 3, "nvl": 4}
 _FORMS = tuple(_PREFERENCE)[1:]
 _SAYS_NOTHING = frozenset(
@@ -166,6 +167,31 @@ def stated_device(text: str) -> StatedDevice:
     left_open = len(fits or family_members) > 1 or bool(memory and not fits)
     remark = f"{plain} is read as {chosen}" if left_open else ""
     return StatedDevice(chosen, int(counted[1]) if counted else None, remark)
+
+
+def read_device_name(name: str) -> str:
+    """The profile that a person's name for one device stands for: a driver's name, or one that
+    leaves out the form or the memory, chosen as in `stated_device`.
+
+    Args:
+        name: such as `H100`, `A100-40GB` or `NVIDIA A100-SXM4-40GB`.
+
+    Raises:
+        UnknownNameError: no profile is of that family; the nearest names are offered.
+
+    Example:
+        >>> read_device_name("H100"), read_device_name("NVIDIA H100 PCIe")
+        ('h100-sxm', 'h100-pcie')
+    """
+    if (profile := _profiles().get(_plain(name))) is not None:
+        return profile
+    try:
+        stated = stated_device(name)
+    except InputError:
+        stated = None
+    if stated is None or stated.devices is not None or not _ONE_NAME.fullmatch(name):
+        raise UnknownNameError("device", name, device_names())
+    return stated.profile
 
 
 class _Family(NamedTuple):

@@ -67,6 +67,7 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
         Field(
             "Device name or file; several by commas, or repeated. Default: h100-sxm.",
             Group.HARDWARE,
+            names="devices",
         ),
     ] = None
     tp: Annotated[

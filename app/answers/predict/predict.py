@@ -17,7 +17,12 @@ from app.answers.planned import planned_answer
 from app.answers.predict.rows import PredictionRow, Predictions
 from app.questions.field import inputs_of, refuse
 from app.questions.predict import PredictQuestion
-from app.questions.resolve.accepted import asked_source, lengths_for, numbers_words
+from app.questions.resolve.accepted import (
+    acceptance_missing,
+    asked_source,
+    lengths_for,
+    numbers_words,
+)
 from app.questions.resolve.chosen_configuration import (
     ComparedShapes,
     configuration_of,
@@ -43,10 +48,6 @@ from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
 from costmodel.optimizers.drafters.sources import Source
 from hardware_profiles.errors import InfeasibleError, InputError
 
-_SOURCES = (
-    "exactly one of --trace, --acceptance, --tokens-per-step and --drafter is needed where anything"
-    " is drafted"
-)
 _USUAL = [0, 3, 5]
 
 
@@ -232,7 +233,8 @@ def _drafts(
     """
     drafts = drafts_of(chosen, options, batches, source, lengths_for(source, None, _USUAL))
     if source is None and any(shape.drafts for shape in drafts.shapes):
-        raise InputError(_SOURCES)
+        named = options.get("method") or "" if chosen is None else chosen.method
+        raise acceptance_missing(named, str(options.get("model") or ""))
     return drafts
 
 

@@ -80,3 +80,18 @@ def test_lengths_have_the_name_that_simulate_has(verb, length):
     options = [option for each in command().commands[verb].params for option in each.opts]
     assert f"--{length}-tokens" in options
     assert f"--{length}" in options, "the name of earlier versions"
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ("predict", "--model", "gpt2", "--draft-tokens", "0"),
+        ("capacity", "--model", "gpt2", "--rate", "1", "--prompt", "9", "--output", "9"),
+    ],
+    ids=lambda verb: verb[0],
+)
+def test_a_short_name_of_a_device_is_read_and_said(rooftree, verb):
+    done = rooftree(*verb, "--device", "H200", "--json")
+    assert done.err == "H200 is read as h200-sxm\n"
+    assert done.answer["inputs"]["device"] == "h200-sxm"
+    assert rooftree(*verb, "--device", "h200-sxm", "--json").err == ""
