@@ -205,5 +205,5 @@ def test_a_person_may_say_less_than_a_profiles_name(name, profile):
 
 @pytest.mark.parametrize("name", ["8x H100", "A100 (SXM)", "H100, L4", "h10", "mi300", "", "gpu"])
 def test_what_is_no_name_of_one_device_is_unknown(name):
-    with pytest.raises(UnknownNameError, match="unknown device .*; nearest: "):
+    with pytest.raises(UnknownNameError, match=r"unknown device .*; nearest: "):
         load_device(name)

@@ -59,7 +59,7 @@ LISTS = [
     (f"{PREDICT} --draft-tokens", 0),
     (f"{OPTIMIZE} --batch", 1),
     (f"{OPTIMIZE} --context", 0),
-    (f"{OPTIMIZE} --draft-tokens", 1),
+    (f"{OPTIMIZE} --draft-tokens", 0),
     (f"{OPTIMIZE} --tree-nodes", 0),
     ("replay {ranks} --out {out} --draft-tokens", 0),
     (f"{TREE} --nodes", 1),
