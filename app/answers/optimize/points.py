@@ -84,7 +84,8 @@ def search_points(
         InputError: a value that makes no sense, or a cell that cannot be answered.
     """
     scraped = scrapes(question.metrics, question.after)
-    running, remarks = None, []
+    running: Running | None = None
+    remarks: list[str] = []
     if scraped:
         running = running_engine(scraped, question.model)
         question, remarks = as_run(question, running)

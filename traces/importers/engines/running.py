@@ -196,9 +196,8 @@ def _read_log(path: str | Path, format: str) -> Running:
     text = read_text(path)
     trace = import_trace(format, path)
     named, drafted = _LOG_MODEL.search(text), _LOG_METHOD.search(text)
-    says = {"model": named and named[1], "method": drafted and drafted[1].lower()}
-    about = {key: value for key, value in says.items() if value}
-    trace = replace(trace, provenance=replace(trace.provenance, **about))
+    model, method = named[1] if named else "", drafted[1].lower() if drafted else ""
+    trace = replace(trace, provenance=replace(trace.provenance, model=model, method=method))
     assert trace.summary is not None
     counts = trace.summary
     speeds = [
