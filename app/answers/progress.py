@@ -1,17 +1,46 @@
-"""How is progress shown? On standard error: a bar for work whose size is known, else a line."""
+"""How is progress shown? On standard error: a bar for work whose size is known, else a line; where
+that is no terminal, a line now and then, so that a log of a long run shows that it goes on.
+"""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+SELDOM_S = 30.0
+"""Seconds between two lines about progress in a log."""
+
+
+def seldom(
+    quiet: bool, clock: Callable[[], float] = time.monotonic
+) -> Callable[[Callable[[], str]], None]:
+    """What writes a line of progress to standard error every `SELDOM_S` seconds, the first after as
+    many; in between it asks nobody for the line.
+
+    Args:
+        quiet: write nothing.
+        clock: seconds since any moment.
+    """
+    latest = clock()
+
+    def tell(line: Callable[[], str]) -> None:
+        nonlocal latest
+        if not quiet and (now := clock()) - latest >= SELDOM_S:
+            latest = now
+            sys.stderr.write(line().rstrip() + "\n")
+            sys.stderr.flush()
+
+    return tell
 
 
 @contextmanager
 def progress_line(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A spinner on standard error that shows the latest line of text; silent where it is no
-    terminal.
+    """A spinner on standard error that shows the latest line of text; where that is no terminal,
+    the line now and then.
     """
     if quiet or not sys.stderr.isatty():
-        yield lambda text: None
+        tell = seldom(quiet)
+        yield lambda text: tell(lambda: text)
         return
     from rich.console import Console
 
@@ -35,13 +64,14 @@ def counting(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
     """A progress bar; what it yields takes what is being done, how much of it is done, and how much
     there is.
 
-    Silent where standard error is no terminal.
+    Where standard error is no terminal it is a line now and then.
 
     Args:
         quiet: show nothing.
     """
     if quiet or not sys.stderr.isatty():
-        yield lambda name, done, total: None
+        tell = seldom(quiet)
+        yield lambda name, done, total: tell(lambda: f"{name}: {done:,} of {total:,}")
         return
     from rich.console import Console
     from rich.progress import (

@@ -8,6 +8,7 @@ import io
 import os
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -160,6 +161,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         full disk.
     """
     words = sys.argv[1:] if arguments is None else arguments
+    if arguments is None and not sys.warnoptions:
+        # arithmetic at the edge of a range is dealt with where it happens, and is not for a screen
+        warnings.filterwarnings("ignore", category=RuntimeWarning)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # a terminal without the sign µ still gets its answer

@@ -14,12 +14,15 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bars
 
+from app.answers.progress import seldom
 from real_runs.recording.options import OnProgress, Progress
 
 
 @contextmanager
 def recording_bars(quiet: bool) -> Iterator[OnProgress]:
-    """Bars, one for every stage; silent where standard error is no terminal or `quiet` holds."""
+    """Bars, one for every stage; where standard error is no terminal a line now and then; nothing
+    where `quiet` holds.
+    """
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -28,11 +31,13 @@ def recording_bars(quiet: bool) -> Iterator[OnProgress]:
     )
     stages: dict[str, TaskID] = {}
     shown = not quiet and sys.stderr.isatty()
+    tell = seldom(quiet or shown)
     with Bars(*columns, console=Console(stderr=True), disable=not shown) as bars:
 
         def advance(progress: Progress) -> None:
             if progress.stage not in stages:
                 stages[progress.stage] = bars.add_task(progress.stage, total=progress.total)
+            tell(lambda: f"{progress.stage}: {progress.done:,} of {progress.total:,}")
             bars.update(stages[progress.stage], completed=progress.done, total=progress.total)
 
         yield advance
