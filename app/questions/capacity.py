@@ -1,7 +1,6 @@
 """What does `capacity` ask?"""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, ClassVar
 
 from app.questions.field import Field, Group, Question
@@ -11,6 +10,7 @@ from app.questions.fields import (
     Expert,
     Model,
     Pipeline,
+    RequestFile,
     Seed,
     SloTpot,
     SloTtft,
@@ -36,6 +36,18 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
     """
 
     answered_by: ClassVar[str] = "app.answers.capacity"
+    begins: ClassVar[tuple[str, ...]] = (
+        "model",
+        "device",
+        "rate",
+        "prompt",
+        "output",
+        "slo_ttft_s",
+        "slo_tpot_s",
+        "method",
+        "most_devices",
+        "json",
+    )
     model: Model
     rate: Annotated[float | None, Field("Requests per second.", Group.WORKLOAD)] = None
     prompt: Annotated[
@@ -56,10 +68,7 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
             also="--output",
         ),
     ] = None
-    requests: Annotated[
-        Path | None,
-        Field("Recorded requests (.parquet) instead of lengths.", Group.WORKLOAD),
-    ] = None
+    requests: RequestFile = None
     slo_ttft_s: SloTtft = None
     slo_tpot_s: SloTpot = None
     device: Annotated[

@@ -20,7 +20,7 @@ from costmodel.answers.estimate import Setting
 from costmodel.answers.workload import Limits, Load, load_of_means, load_of_requests
 from costmodel.optimizers.joint.space import PROMPTS
 from hardware_profiles.errors import InputError
-from traces.storage.acceptance_file import read_requests
+from traces.importers.formats import read_requests_any
 
 
 def answer(question: CapacityQuestion) -> Answer:
@@ -74,7 +74,9 @@ def _load(question: CapacityQuestion) -> Load:
                 "--requests has its own lengths; leave out --prompt-tokens and --output-tokens"
             )
         prompts = {"prompts": PROMPTS} if question.search == "full" else {}
-        return load_of_requests(read_requests(question.requests), requests_per_s=rate, **prompts)
+        return load_of_requests(
+            read_requests_any(question.requests), requests_per_s=rate, **prompts
+        )
     if rate is None or prompt is None or output is None:
         raise InputError(
             "--rate, --prompt-tokens and --output-tokens are needed, or --requests FILE"

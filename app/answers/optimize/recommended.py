@@ -350,7 +350,7 @@ def _winners(
             *(["tpot_s", "ttft_s"] if limits.limited and not masked else []),
             *beside,
         ],
-        caption=words.POLICY_CAPTION if masked else words.caption(searches),
+        caption=words.policy_caption(inputs["against"]) if masked else words.caption(searches),
         once=["context"],
         mark=run[0],
         kind=PolicyRow if masked else CellRow,

@@ -170,8 +170,8 @@ class Predictions(Answer):
                 f"limits: {self.limits.words}, the first token being that of a prompt of the"
                 " context's length"
             )
-        if inputs["borrowed"]:
-            yield "acceptance borrowed: the trace was recorded on another model"
+        if inputs["borrowed"] and not any("borrowed" in remark for remark in self.remarks):
+            yield "acceptance borrowed: it is that of another model"
         yield from dict.fromkeys(row.remark for row in able if row.remark)
         yield from reason_lines([r for r in self.predictions if isinstance(r, MarkedCell)], names)
         if able and able[0].plan is not None:
