@@ -25,12 +25,12 @@ from hardware_profiles.fitted.residuals import Regime, Residuals
 from hardware_profiles.outside_file import read_bounded
 from hardware_profiles.overrides import overridden
 from hardware_profiles.profile import Device, NumberProvenance
+from hardware_profiles.stated_names import DATA, read_device_name
 from hardware_profiles.units import GIGA, MEGA, MIB, MICRO
 
 if TYPE_CHECKING:
     from hardware_profiles.schema import ConstantGroup, DeviceFile
 
-DATA = Path(__file__).parent / "data"
 MAX_FILE_BYTES = MIB
 
 # ASSUMED from one pair: GEMM constants of the H100 used on the A100 leave 3.8 times the residual
@@ -129,9 +129,9 @@ def _resolved(name: str) -> str:
     matches = [known for known in names if _bare(known) == _bare(name)]
     if len(matches) == 1:
         return matches[0]
-    from hardware_profiles.recognition import read_device_name  # which loads devices by this
-
-    return read_device_name(name)
+    if (stated := read_device_name(name)) is None:
+        raise UnknownNameError("device", name, names)
+    return stated
 
 
 def _bare(name: str) -> str:

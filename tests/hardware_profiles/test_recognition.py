@@ -5,7 +5,8 @@ import pytest
 
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.loader import device_names, load_device
-from hardware_profiles.recognition import read_device_name, recognise, stated_device
+from hardware_profiles.recognition import recognise
+from hardware_profiles.stated_names import read_device_name, stated_device
 from hardware_profiles.units import GIB, MIB
 from tests.every import every
 
