@@ -76,6 +76,7 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
         Field(
             "Device name or file; several by commas, or repeated. Default: h100-sxm.",
             Group.HARDWARE,
+            names="devices",
         ),
     ] = None
     tp: Annotated[
@@ -98,9 +99,9 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
     draft_tokens: Annotated[
         tuple[int, ...] | None,
         Field(
-            "Draft tokens K to choose among, comma-separated. Default: 1,3,5.",
+            "Draft tokens K to choose among, comma-separated; 0: none. Default: 1,3,5.",
             Group.DRAFTING,
-            reads=WholeNumbers(least=1, most=MOST_DRAFT_TOKENS),
+            reads=WholeNumbers(least=0, most=MOST_DRAFT_TOKENS),
         ),
     ] = None
     shape: DraftShapes = None

@@ -376,15 +376,14 @@ DraftShapes = Annotated[
         names="shapes",
     ),
 ]
-DraftTokens = Annotated[
-    tuple[int, ...] | None,
-    Field(
-        "Draft tokens K, comma-separated.",
-        Group.DRAFTING,
-        reads=WholeNumbers(least=1, most=MOST_DRAFT_TOKENS),
-        control=Control("Draft tokens K", "Tokens drafted per request and step.", least=1, most=16),
-    ),
-]
+_LENGTHS = Field(
+    "Draft tokens K, comma-separated; 0: nothing is drafted.",
+    Group.DRAFTING,
+    reads=WholeNumbers(least=0, most=MOST_DRAFT_TOKENS),
+    control=Control("Draft tokens K", "Tokens drafted per request and step.", least=1, most=16),
+)
+DraftTokens = Annotated[tuple[int, ...] | None, _LENGTHS]
+StatedDraftTokens = Annotated[tuple[int, ...], _LENGTHS]
 TreeFile = Annotated[Path | None, Field("Tree JSON instead of --draft-tokens.", Group.DRAFTING)]
 StopRule = Annotated[
     str,
@@ -417,14 +416,6 @@ DraftPasses = Annotated[
         ),
         Group.DRAFTING,
         least=1,
-    ),
-]
-DraftsOrNone = Annotated[
-    tuple[int, ...],
-    Field(
-        "Draft tokens K, comma-separated; 0: nothing is drafted.",
-        Group.DRAFTING,
-        reads=WholeNumbers(least=0, most=MOST_DRAFT_TOKENS),
     ),
 ]
 DraftBytes = Annotated[

@@ -18,6 +18,8 @@ _ROW_OPTIONS = dict.fromkeys(
         "overrides",
         "shape",
         "stop",
+        "slo_ttft_s",
+        "slo_tpot_s",
         "transform",
     ),
     "does not go with --table, whose rows say it themselves",

@@ -252,7 +252,10 @@ def test_the_same_twice(rooftree):
         (("--utilisation", "1"), "--utilisation: must lie between 0 and 1"),
         (("--tp", "0"), "--tp: must lie in 1.."),
         (("--tp", "3"), "tp: must be >= 1 and divide the heads"),
-        (("--method", "eagle-3"), "--method: a method needs a --trace, an --acceptance"),
+        (
+            ("--method", "eagle-3"),
+            "--method: nothing says what is accepted: write --drafter eagle-3",
+        ),
         (("--method", "eagle-33"), "--method: unknown method 'eagle-33'"),
         (
             ("--acceptance", "0.5", "--trace", "x.parquet"),
