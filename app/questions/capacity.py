@@ -60,8 +60,8 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
         Path | None,
         Field("Recorded requests (.parquet) instead of lengths.", Group.WORKLOAD),
     ] = None
-    slo_ttft_s: SloTtft = None
-    slo_tpot_s: SloTpot = None
+    slo_ttft: SloTtft = None
+    slo_tpot: SloTpot = None
     device: Annotated[
         list[str] | None,
         Field(

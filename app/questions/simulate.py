@@ -68,8 +68,8 @@ class SimulateQuestion(
             reads=WholeNumbers(least=0, most=MOST_DRAFT_TOKENS),
         ),
     ] = None
-    slo_ttft_s: SloTtft = None
-    slo_tpot_s: SloTpot = None
+    slo_ttft: SloTtft = None
+    slo_tpot: SloTpot = None
     config: Config = None
     scenario: Annotated[
         Path | None,

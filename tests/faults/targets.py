@@ -24,7 +24,7 @@ from app.cli.main import main
 from app.questions.record_files import read_records
 from app.questions.values import (
     Bytes,
-    Milliseconds,
+    LatencyLimit,
     PositiveNumbers,
     Rates,
     RatesOrFile,
@@ -539,7 +539,7 @@ FIELD_READERS = (
     Rates(),
     RatesOrFile(),
     Share(),
-    Milliseconds(),
+    LatencyLimit(),
     Time(),
     Bytes(),
 )

@@ -15,6 +15,7 @@ from app.answers.estimates import acceptance
 from app.questions.capacity import CapacityQuestion
 from app.questions.field import inputs_of
 from app.questions.resolve.accepted import numbers_words
+from app.questions.resolve.limits import asked_limits
 from costmodel.answers.energy import power_model
 from costmodel.answers.estimate import Setting
 from costmodel.answers.workload import Limits, Load, load_of_means, load_of_requests
@@ -32,7 +33,7 @@ def answer(question: CapacityQuestion) -> Answer:
         NothingAllowedError: a search has found nothing that fits, or that meets the limits.
     """
     load = _load(question)
-    limits = Limits(ttft_s=question.slo_ttft_s, tpot_s=question.slo_tpot_s)
+    limits = asked_limits(question.slo_ttft, question.slo_tpot)
     if not 0.0 < question.utilisation < 1.0:
         raise InputError(
             "must lie between 0 and 1, both excluded",

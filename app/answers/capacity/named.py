@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from app.answers.capacity.drafts import PLAIN, ComparedDrafts
-from app.answers.capacity.rows import Plan, plan_row
+from app.answers.capacity.rows import Plan, PlanRow, plan_row
+from app.answers.capacity.simulated import asked_traffic, simulated_plan
 from app.answers.cells import MarkedCell, marked, runnable
 from app.questions.capacity import CapacityQuestion
 from app.questions.groups import DraftingOptions, FormatOptions, values_in
 from app.questions.resolve.chosen_configuration import configuration_of, with_options
-from costmodel.answers.capacity import CapacityPlan, plan
+from costmodel.answers.capacity import plan
 from costmodel.answers.estimate import Setting
 from costmodel.answers.positions import require_positions
 from costmodel.answers.settings import build_setting
@@ -20,7 +21,7 @@ from costmodel.answers.workload import Limits, Load
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance, geometric
 from costmodel.optimizers.drafters.competing import carried, competing
-from hardware_profiles.errors import InfeasibleError
+from hardware_profiles.errors import InfeasibleError, InputError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,8 +108,12 @@ def _plan(
     if isinstance(setting, str):
         return MarkedCell(**names, reason=setting)
 
-    def planned(at: Setting) -> CapacityPlan:
-        return plan(
+    def planned(configuration: DecodingConfiguration, at: Setting) -> PlanRow:
+        if limits.highest_percentile is not None:
+            traffic = asked_traffic(question, load, limits)
+            confirmed = simulated_plan(configuration, at, case.drafts, traffic)
+            return plan_row(confirmed.plan, confirmed.times, **names)
+        whole = plan(
             at,
             case.drafts,
             load,
@@ -116,15 +121,18 @@ def _plan(
             generator=np.random.default_rng(question.seed),
             utilisation=question.utilisation,
         )
+        return plan_row(whole, **names)
 
     def holds(changed: DecodingConfiguration, at: Setting, batch: int, context: int) -> bool:
         try:
-            return bool(planned(at))
+            return bool(planned(changed, at))
         except InfeasibleError:
             return False
 
     try:
-        return plan_row(planned(setting), **names)
+        return planned(case.configuration, setting)
+    except InputError as error:
+        return MarkedCell(**names, reason=str(error))
     except InfeasibleError as error:
         misses = "limits" if str(error).startswith("SLO") else "memory"
         mark = marked(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar
 
 from app.answers.answer import Answer, Column, Row, Table
+from app.answers.capacity.simulated import SimulatedTimes
 from app.answers.cells import LISTED, MarkedCell, reason_lines
 from app.answers.estimates import KnownAcceptance
 from app.answers.numbers import plain
@@ -56,6 +57,18 @@ class PlannedDesign(Row):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SimulatedLoad(Row):
+    """What the requests of one replica saw in simulation under its share of the load."""
+
+    ttft_s: Annotated[
+        float, Column("Time to first token, as its limit takes it: a percentile, or the mean.")
+    ]
+    tpot_s: Annotated[float, Column("Time per output token, alike.")]
+    good_ratio: Annotated[float, Column("Requests within both limits.", unit="ratio")]
+    requests: Annotated[int, Column("That were simulated.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PlanRow(PlannedDesign):
     """The replicas that serve the load."""
 
@@ -87,6 +100,19 @@ class PlanRow(PlannedDesign):
     usd_per_hour: Annotated[float | None, Column("Price of all devices; None: unknown.")]
     usd_per_million_tokens: Annotated[float | None, Column("Price of the output tokens.")]
     memory: Annotated[DeviceMemory, Column("What one device holds.")]
+    simulated: Annotated[
+        SimulatedLoad | None, Column("What a replica showed in simulation; None: it was not run.")
+    ] = None
+
+    @property
+    def held_ttft_s(self) -> Annotated[float, Column("Time held against its limit.", "TTFT", "s")]:
+        """The percentile that was simulated, else the mean."""
+        return self.ttft_s if self.simulated is None else self.simulated.ttft_s
+
+    @property
+    def held_tpot_s(self) -> Annotated[float, Column("Time held against its limit.", "TPOT", "s")]:
+        """The percentile that was simulated, else the mean."""
+        return self.tpot_s if self.simulated is None else self.simulated.tpot_s
 
     @property
     def placed(self) -> Annotated[str, Column("Layout, format.", "layout", of=("layout", "dtype"))]:
@@ -127,11 +153,12 @@ class PlanRow(PlannedDesign):
 Plan = PlanRow | MarkedCell
 
 
-def plan_row(plan: CapacityPlan, **names: Any) -> PlanRow:
+def plan_row(plan: CapacityPlan, simulated: SimulatedTimes | None = None, **names: Any) -> PlanRow:
     """A plan as a row.
 
     Args:
         plan: what a load needs.
+        simulated: what its replicas showed; None: nothing was simulated.
         names: attributes that say of which design.
     """
     memory, drafted, device = plan.room, plan.acceptance, plan.setting.device
@@ -178,6 +205,14 @@ def plan_row(plan: CapacityPlan, **names: Any) -> PlanRow:
             block_waste_bytes=memory.waste_bytes,
             drafter_request_bytes=memory.drafter_request_bytes,
             largest_batch=memory.largest_batch,
+        ),
+        simulated=None
+        if simulated is None
+        else SimulatedLoad(
+            ttft_s=simulated.ttft_s,
+            tpot_s=simulated.tpot_s,
+            good_ratio=simulated.good_ratio,
+            requests=simulated.requests,
         ),
     )
 
@@ -260,13 +295,14 @@ class CapacityPlans(Answer):
                 "bound",
                 "needed",
                 *([] if names else ["devices"]),
-                "ttft_s",
-                "tpot_s",
+                "held_ttft_s",
+                "held_tpot_s",
                 *([] if names else ["watts"]),
                 "hourly",
                 "by_token",
             ],
-            caption=_caption(inputs),
+            heads=_heads(inputs),
+            caption=_caption(inputs, self.plans),
             once=["placed", "tp"],
             mark="bound",
             kind=PlanRow,
@@ -294,10 +330,27 @@ def _title(inputs: Mapping[str, Any], names: Sequence[str]) -> str:
     return f"{load}: {', '.join([*shared, *spread])}"
 
 
-def _caption(inputs: Mapping[str, Any]) -> str:
+def _heads(inputs: Mapping[str, Any]) -> dict[str, str]:
+    """Heads of the times that are percentiles: `p99 TTFT`."""
+    stated = {f"held_{name}_s": (name, inputs[f"slo_{name}"]) for name in ("ttft", "tpot")}
+    return {
+        column: f"{limit.partition(':')[0]} {name.upper()}"
+        for column, (name, limit) in stated.items()
+        if isinstance(limit, str)
+    }
+
+
+def _caption(inputs: Mapping[str, Any], plans: Sequence[Plan]) -> str:
     limits = f", limits: {inputs['limits']}" if inputs["limits"] else ""
+    counts = [row.simulated.requests for row in plans if isinstance(row, PlanRow) and row.simulated]
+    times = "means at the load"
+    if counts:
+        times = (
+            f"times of one replica at its share of the load, by a simulation of up to"
+            f" {max(counts):,} Poisson arrivals, seed {inputs['seed']}"
+        )
     return (
-        f"means at the load{limits}; a replica is sent at most {100 * inputs['utilisation']:.0f} %"
+        f"{times}{limits}; a replica is sent at most {100 * inputs['utilisation']:.0f} %"
         " of what it could finish; brackets: 80 % intervals; ?: price unknown"
     )
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from app.answers.capacity.drafts import PLAIN, ComparedDrafts
 from app.answers.capacity.rows import Plan, plan_row
+from app.answers.capacity.simulated import asked_traffic, simulated_plan
 from app.answers.placements import (
     MarkedPlacement,
     listed_placements,
@@ -51,7 +52,7 @@ def searched_plans(
     """
     joint = _joint_question(question, devices, drafts, load, limits)
     optimum = joint_search(joint)
-    plans = [_plan(joint, design) for design in optimum.ranked]
+    plans = [_plan(question, joint, design) for design in optimum.ranked]
     settings = [design.contender.setting for design in optimum.ranked]
     return [*plans, *marked_placements(optimum.unmet)], settings
 
@@ -103,7 +104,7 @@ def _joint_question(
     )
 
 
-def _plan(question: JointQuestion, design: Design) -> Plan:
+def _plan(asked: CapacityQuestion, question: JointQuestion, design: Design) -> Plan:
     """The plan of a design, or its mark where it misses the limits or needs too many devices."""
     where, token_budget = design.configuration.deployment, design.scheduler.token_budget
     names: dict[str, Any] = {
@@ -113,20 +114,36 @@ def _plan(question: JointQuestion, design: Design) -> Plan:
         "method": design.configuration.method,
         **placed(design),
     }
+    traffic = asked_traffic(asked, question.load, question.slo)
+    setting = budgeted(design.contender.setting, token_budget)
+    confirmed = None
     try:
-        planned = plan(
-            budgeted(design.contender.setting, token_budget),
-            [design.acceptance],
-            question.load,
-            question.slo,
-            generator=np.random.default_rng(question.seed),
-            utilisation=question.utilisation,
-            most_batch=design.batch,
-            token_budget=token_budget,
+        if question.slo.highest_percentile is not None:
+            confirmed = simulated_plan(
+                design.configuration,
+                setting,
+                [design.acceptance],
+                traffic,
+                most_batch=design.batch,
+                token_budget=token_budget,
+            )
+        planned = (
+            confirmed.plan
+            if confirmed is not None
+            else plan(
+                setting,
+                [design.acceptance],
+                question.load,
+                question.slo,
+                generator=np.random.default_rng(question.seed),
+                utilisation=question.utilisation,
+                most_batch=design.batch,
+                token_budget=token_budget,
+            )
         )
-    except InfeasibleError as error:
+    except (InfeasibleError, InputError) as error:
         return MarkedPlacement(**names, reason=str(error))
     if planned.devices > question.most_devices:
         reason = f"needs {planned.devices} devices, more than --devices"
         return MarkedPlacement(**names, reason=reason)
-    return plan_row(planned, **names)
+    return plan_row(planned, None if confirmed is None else confirmed.times, **names)

@@ -26,8 +26,9 @@ from app.exporters.registry import ENGINES
 from app.questions.field import inputs_of
 from app.questions.optimize import OptimizeQuestion
 from app.questions.places import is_object
+from app.questions.resolve.limits import asked_limits
 from costmodel.answers.estimate import estimate
-from costmodel.answers.workload import Limits, Load, load_of_requests
+from costmodel.answers.workload import Load, load_of_requests
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.joint.evaluation import node_load
 from costmodel.optimizers.joint.objective import UNITS, objective_named
@@ -129,11 +130,7 @@ def _joint_question(
         token_budgets=question.token_budgets or TOKEN_BUDGETS,
         load=load,
         rate_stated=question.rate is not None or question.requests is not None,
-        slo=Limits(
-            ttft_s=question.slo_ttft_s,
-            share_ratio=question.good_share,
-            tpot_s=question.slo_tpot_s,
-        ),
+        slo=asked_limits(question.slo_ttft, question.slo_tpot, good_share=question.good_share),
         maximise=objective_named(question.maximise),
         seed=question.seed,
         floor=None if masked is None else masked.floor,

@@ -41,6 +41,7 @@ from app.questions.places import is_object
 from app.questions.resolve.accepted import named_sources
 from app.questions.resolve.chosen_configuration import configuration_of
 from app.questions.resolve.counters import counters_source, running_engine, scrapes
+from app.questions.resolve.limits import asked_limits, refuse_percentiles
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.drafters.sources import Source
@@ -112,10 +113,15 @@ def search_points(
 
 
 def _common(question: OptimizeQuestion, masked: MaskedPolicies | None) -> _Common:
+    refuse_percentiles(
+        {"--slo-ttft": question.slo_ttft, "--slo-tpot": question.slo_tpot},
+        "percentiles come from a load of requests: --search full simulates one, and so does"
+        " `rooftree capacity`",
+    )
     scraped = scrapes(question.metrics, question.after)
     return _Common(
         axes=draft_axes(question, None if masked is None else masked.policies),
-        limits=Limits(ttft_s=question.slo_ttft_s, tpot_s=question.slo_tpot_s),
+        limits=asked_limits(question.slo_ttft, question.slo_tpot),
         running=running_engine(scraped, question.model) if scraped else None,
         scraped=scraped,
         masked=masked,

@@ -203,8 +203,8 @@ def asked_plans(state: State, devices: Sequence[str]) -> Asked:
             "rate": state.rate,
             "prompt": state.prompt_tokens,
             "output": state.output_tokens,
-            "slo_ttft_s": state.slo_ttft,
-            "slo_tpot_s": state.slo_tpot,
+            "slo_ttft": state.slo_ttft,
+            "slo_tpot": state.slo_tpot,
             "seed": state.seed,
         },
     )
