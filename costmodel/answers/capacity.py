@@ -39,6 +39,7 @@ class CapacityPlan:
     """What a load needs on one kind of device with one configuration.
 
     Args:
+        load: that is served.
         setting: target, device, drafter and engine.
         acceptance: the configuration.
         room: memory of a device.
@@ -61,6 +62,7 @@ class CapacityPlan:
         usd_per_million_tokens: of output tokens; None where the price is unknown.
     """
 
+    load: Load
     setting: Setting
     acceptance: Acceptance
     room: Room
@@ -257,6 +259,7 @@ def _plan(
         else device.price_usd_per_hour * replicas * devices
     )
     return CapacityPlan(
+        load=load,
         setting=setting,
         acceptance=a,
         room=space,

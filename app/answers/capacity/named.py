@@ -8,8 +8,9 @@ import numpy as np
 
 from app.answers.capacity.drafts import PLAIN, ComparedDrafts
 from app.answers.capacity.rows import Plan, PlanRow, plan_row
-from app.answers.capacity.simulated import asked_traffic, simulated_plan
-from app.answers.cells import MarkedCell, marked, runnable
+from app.answers.capacity.simulated import asked_traffic, seen_by_plan, simulated_plan
+from app.answers.cells import marked, names_of, runnable
+from app.answers.placements import MarkedPlacement
 from app.questions.capacity import CapacityQuestion
 from app.questions.groups import DraftingOptions, FormatOptions, values_in
 from app.questions.resolve.chosen_configuration import configuration_of, with_options
@@ -21,6 +22,7 @@ from costmodel.answers.workload import Limits, Load
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance, geometric
 from costmodel.optimizers.drafters.competing import carried, competing
+from costmodel.optimizers.layouts import layout_of
 from hardware_profiles.errors import InfeasibleError, InputError
 
 
@@ -53,19 +55,24 @@ def named_plans(
         InputError: a value out of range, or no cell that can run.
     """
     spread = {"pp": question.pp, "ep": question.ep, "dp": question.dp}
-    base = configuration_of(None, {**values_in(FormatOptions, question), **cells[0], **spread})
+    options = {**values_in(FormatOptions, question), "dtype": None}
+    base = configuration_of(None, {**options, **cells[0], **spread})
     methods: list[tuple[dict[str, Any], Sequence[Acceptance]]] = [
         ({"method": PLAIN}, [geometric(0.0, 0)])
     ]
     if drafts.drafts:
         drafter = _drafter(question, base, drafts)
         methods.append(({"method": drafts.method, **drafter}, drafts.drafts))
+    formats = [None] if question.dtype is None else names_of(question.dtype, "--dtype")
     cases = [
         _Case(
-            configuration=replace(with_options(base, {**cell, "tp": size}), **changes),
+            configuration=replace(
+                with_options(base, {**cell, "tp": size, "dtype": dtype}), **changes
+            ),
             drafts=compared,
         )
         for cell in cells
+        for dtype in formats
         for size in question.tp
         for changes, compared in methods
     ]
@@ -98,21 +105,25 @@ def _plan(
 ) -> Plan:
     """A plan, or the mark of a cell that cannot run, holds no request or misses the limits."""
     where = case.configuration.deployment
+    formats = None if isinstance(setting, str) else setting.deployment.precision
     names: dict[str, Any] = {
         "model": where.model,
         "device": where.device,
         "engine": where.engine,
         "tp": where.tensor_parallel,
+        "layout": str(layout_of(case.configuration)),
+        "dtype": where.dtype if formats is None else formats.label,
+        "kv_dtype": where.kv_dtype if formats is None else formats.kv,
         "method": case.configuration.method,
     }
     if isinstance(setting, str):
-        return MarkedCell(**names, reason=setting)
+        return MarkedPlacement(**names, reason=setting)
 
     def planned(configuration: DecodingConfiguration, at: Setting) -> PlanRow:
         if limits.highest_percentile is not None:
             traffic = asked_traffic(question, load, limits)
             confirmed = simulated_plan(configuration, at, case.drafts, traffic)
-            return plan_row(confirmed.plan, confirmed.times, **names)
+            return plan_row(confirmed.plan, confirmed.times, limited=True, **names)
         whole = plan(
             at,
             case.drafts,
@@ -121,7 +132,8 @@ def _plan(
             generator=np.random.default_rng(question.seed),
             utilisation=question.utilisation,
         )
-        return plan_row(whole, **names)
+        seen = seen_by_plan(configuration, whole, asked_traffic(question, load, limits))
+        return plan_row(whole, seen, limited=limits.limited, **names)
 
     def holds(changed: DecodingConfiguration, at: Setting, batch: int, context: int) -> bool:
         try:
@@ -132,7 +144,7 @@ def _plan(
     try:
         return planned(case.configuration, setting)
     except InputError as error:
-        return MarkedCell(**names, reason=str(error))
+        return MarkedPlacement(**names, reason=str(error))
     except InfeasibleError as error:
         misses = "limits" if str(error).startswith("SLO") else "memory"
         mark = marked(
@@ -144,4 +156,4 @@ def _plan(
             holds=holds,
             misses=misses,
         )
-        return MarkedCell(**names, **mark)
+        return MarkedPlacement(**names, **mark)

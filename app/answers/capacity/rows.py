@@ -9,12 +9,16 @@ from app.answers.capacity.simulated import SimulatedTimes
 from app.answers.cells import LISTED, MarkedCell, reason_lines
 from app.answers.estimates import KnownAcceptance
 from app.answers.numbers import plain
-from app.answers.placements import placed_words
+from app.answers.placements import MarkedPlacement, placed_words
+from app.answers.sentences import folded
 from costmodel.answers.capacity import CapacityPlan
 from costmodel.answers.energy import power_model
 from costmodel.draft_shape import shape_of
+from hardware_profiles.profile import Device
+from hardware_profiles.units import HOUR_S
 
 Interval = tuple[float, float]
+UNKNOWN = "–"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,18 +104,29 @@ class PlanRow(PlannedDesign):
     usd_per_hour: Annotated[float | None, Column("Price of all devices; None: unknown.")]
     usd_per_million_tokens: Annotated[float | None, Column("Price of the output tokens.")]
     memory: Annotated[DeviceMemory, Column("What one device holds.")]
+    goodput_per_s: Annotated[
+        float | None, Column("Requests a second within the limits; None: nothing simulated them.")
+    ]
+    goodput_per_usd: Annotated[
+        float | None,
+        Column("Requests within the limits by dollar; None: one is unknown.", "good/$"),
+    ]
+    carried_over_from: Annotated[
+        str | None, Column("Device whose kernels stand for its own; None: none does.")
+    ]
+    price_source: Annotated[str | None, Column("Source of the price; None: it is unknown.")]
     simulated: Annotated[
         SimulatedLoad | None, Column("What a replica showed in simulation; None: it was not run.")
     ] = None
 
     @property
     def held_ttft_s(self) -> Annotated[float, Column("Time held against its limit.", "TTFT", "s")]:
-        """The percentile that was simulated, else the mean."""
+        """Of a simulation, where there is one."""
         return self.ttft_s if self.simulated is None else self.simulated.ttft_s
 
     @property
     def held_tpot_s(self) -> Annotated[float, Column("Time held against its limit.", "TPOT", "s")]:
-        """The percentile that was simulated, else the mean."""
+        """Of a simulation, where there is one."""
         return self.tpot_s if self.simulated is None else self.simulated.tpot_s
 
     @property
@@ -138,7 +153,7 @@ class PlanRow(PlannedDesign):
         self,
     ) -> Annotated[float | str, Column("Price.", "$/h", decimals=2, of=("usd_per_hour",))]:
         """The price of an hour, or that it is unknown."""
-        return "?" if self.usd_per_hour is None else self.usd_per_hour
+        return UNKNOWN if self.usd_per_hour is None else self.usd_per_hour
 
     @property
     def by_token(
@@ -147,20 +162,35 @@ class PlanRow(PlannedDesign):
         float | str, Column("Price.", "$/Mtoken", decimals=3, of=("usd_per_million_tokens",))
     ]:
         """The price of a million tokens, or that it is unknown."""
-        return "?" if self.usd_per_million_tokens is None else self.usd_per_million_tokens
+        return UNKNOWN if self.usd_per_million_tokens is None else self.usd_per_million_tokens
+
+    @property
+    def good_by_dollar(
+        self,
+    ) -> Annotated[float | str, Column("Goodput.", "good/$", of=("goodput_per_usd",))]:
+        """The goodput of a dollar, or that it is unknown."""
+        return UNKNOWN if self.goodput_per_usd is None else self.goodput_per_usd
 
 
-Plan = PlanRow | MarkedCell
+Plan = PlanRow | MarkedPlacement
 
 
-def plan_row(plan: CapacityPlan, simulated: SimulatedTimes | None = None, **names: Any) -> PlanRow:
+def plan_row(
+    plan: CapacityPlan, simulated: SimulatedTimes | None, *, limited: bool, **names: Any
+) -> PlanRow:
     """A plan as a row.
 
     Args:
         plan: what a load needs.
         simulated: what its replicas showed; None: nothing was simulated.
+        limited: whether there are limits, outside of which a request does not count.
         names: attributes that say of which design.
     """
+    load = plan.load.requests_per_s
+    good = load if not limited else None
+    if simulated is not None:
+        good = load * simulated.good_ratio
+    dollars = plan.usd_per_hour
     memory, drafted, device = plan.room, plan.acceptance, plan.setting.device
     spread = power_model(device).spread_ratio
 
@@ -206,6 +236,14 @@ def plan_row(plan: CapacityPlan, simulated: SimulatedTimes | None = None, **name
             drafter_request_bytes=memory.drafter_request_bytes,
             largest_batch=memory.largest_batch,
         ),
+        goodput_per_s=good,
+        goodput_per_usd=None if good is None or not dollars else good * HOUR_S / dollars,
+        carried_over_from=(
+            None
+            if device.calibrated or device.constants_from == device.name
+            else device.constants_from
+        ),
+        price_source=price_words(device),
         simulated=None
         if simulated is None
         else SimulatedLoad(
@@ -215,6 +253,14 @@ def plan_row(plan: CapacityPlan, simulated: SimulatedTimes | None = None, **name
             requests=simulated.requests,
         ),
     )
+
+
+def price_words(device: Device) -> str | None:
+    """Where the price of a device comes from; None where it is unknown."""
+    if device.price_usd_per_hour is None:
+        return None
+    origin = device.provenance["price_usd_per_hour"]
+    return f"{origin.source} ({origin.kind})"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -235,12 +281,12 @@ def best_plan(rows: Sequence[Plan], *, ranked: bool) -> BestPlan | None:
     plans = [row for row in rows if isinstance(row, PlanRow)]
     if not plans:
         return None
-    priced = all(row.usd_per_hour is not None for row in plans)
+    priced = [row for row in plans if row.usd_per_hour is not None]
 
     def cost(row: PlanRow) -> tuple[float, float]:
         return row.usd_per_hour or 0.0 if priced else 0.0, 0.0 if ranked and priced else row.watts
 
-    first = min(plans, key=cost)
+    first = min(priced or plans, key=cost)
     names = {part.name: getattr(first, part.name) for part in fields(PlannedDesign)}
     return BestPlan(**names, by="usd_per_hour" if priced else "watts")
 
@@ -282,33 +328,35 @@ class CapacityPlans(Answer):
     def shown(self) -> Iterator[Table | str]:
         """The plans, why others cannot be, and the one to take."""
         inputs = self.inputs
-        searched = inputs["search"] == "full"
+        heads = _heads(inputs)
         names = [name for name in LISTED if "," in inputs[name]]
         yield Table(
             title=_title(inputs, names),
             rows=self.plans,
             columns=[
                 *names,
-                "placed" if searched else "tp",
+                "placed",
                 "method",
                 "draft",
                 "bound",
                 "needed",
                 *([] if names else ["devices"]),
-                "held_ttft_s",
-                "held_tpot_s",
+                *(["held_ttft_s", "held_tpot_s"] if heads else ["ttft_s", "tpot_s"]),
                 *([] if names else ["watts"]),
                 "hourly",
                 "by_token",
+                "good_by_dollar",
             ],
-            heads=_heads(inputs),
-            caption=_caption(inputs, self.plans),
-            once=["placed", "tp"],
+            heads=heads,
+            caption=_caption(inputs, self.plans, by_percentile=bool(heads)),
+            once=["placed"],
             mark="bound",
             kind=PlanRow,
         )
-        places = ["tp"] if "," in inputs["tp"] else []
-        if searched:
+        places = ["layout"] if "," in inputs["tp"] else []
+        if "," in (inputs["dtype"] or ""):
+            places.append("dtype")
+        if inputs["search"] == "full":
             places = ["layout", "dtype", "kv_dtype"]
         marked = [row for row in self.plans if isinstance(row, MarkedCell)]
         yield from reason_lines(marked, [*names, *places, "method"])
@@ -317,6 +365,16 @@ class CapacityPlans(Answer):
         if self.acceptance is not None and (remark := self.acceptance.remark):
             yield remark
         yield from self.remarks
+        yield from _device_lines([row for row in self.plans if isinstance(row, PlanRow)])
+
+
+def _device_lines(plans: Sequence[PlanRow]) -> Iterator[str]:
+    """Where the price and the kernel times of every device come from."""
+    for device, row in {row.device: row for row in plans}.items():
+        price = row.price_source or "unknown; state one with --set device.price_usd_per_hour=2.5"
+        origin = row.carried_over_from
+        kernels = f"; kernel times are carried over from {origin}" if origin else ""
+        yield folded(f"{device}: price: {price}{kernels}")
 
 
 def _title(inputs: Mapping[str, Any], names: Sequence[str]) -> str:
@@ -326,8 +384,7 @@ def _title(inputs: Mapping[str, Any], names: Sequence[str]) -> str:
         f" {plain(inputs['output_tokens'])} tokens"
     )
     shared = [inputs[name] for name in LISTED if name not in names]
-    spread = [f"{name} {inputs[name]}" for name in ("pp", "ep", "dp") if inputs[name] > 1]
-    return f"{load}: {', '.join([*shared, *spread])}"
+    return f"{load}: {', '.join(shared)}"
 
 
 def _heads(inputs: Mapping[str, Any]) -> dict[str, str]:
@@ -340,24 +397,30 @@ def _heads(inputs: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _caption(inputs: Mapping[str, Any], plans: Sequence[Plan]) -> str:
+def _caption(inputs: Mapping[str, Any], plans: Sequence[Plan], *, by_percentile: bool) -> str:
     limits = f", limits: {inputs['limits']}" if inputs["limits"] else ""
     counts = [row.simulated.requests for row in plans if isinstance(row, PlanRow) and row.simulated]
     times = "means at the load"
-    if counts:
+    if counts and not by_percentile:
+        times += (
+            f"; good/$: requests within the limits by dollar, of a simulation of up to"
+            f" {max(counts):,} Poisson arrivals, seed {inputs['seed']}"
+        )
+    if counts and by_percentile:
         times = (
             f"times of one replica at its share of the load, by a simulation of up to"
             f" {max(counts):,} Poisson arrivals, seed {inputs['seed']}"
         )
     return (
         f"{times}{limits}; a replica is sent at most {100 * inputs['utilisation']:.0f} %"
-        " of what it could finish; brackets: 80 % intervals; ?: price unknown"
+        f" of what it could finish; brackets: 80 % intervals; {UNKNOWN}: price unknown"
     )
 
 
 def _best_words(best: BestPlan, names: Sequence[str]) -> str:
     """The plan to take, after the names that tell cells apart."""
-    word = "cheapest" if best.by == "usd_per_hour" else "fewest watts (a price is unknown)"
+    word = "cheapest" if best.by == "usd_per_hour" else "fewest watts (no price is known)"
     which = [getattr(best, name) for name in names if name != "device"]
-    what = [f"{best.devices} x {best.device}", f"tp {best.tp}", best.method, best.draft]
+    placed = placed_words(best.layout or "", best.dtype)
+    what = [f"{best.devices} x {best.device}", placed, best.method, best.draft]
     return f"{word}: {', '.join([*which, *what])}"

@@ -6,7 +6,7 @@ import numpy as np
 
 from app.answers.capacity.drafts import PLAIN, ComparedDrafts
 from app.answers.capacity.rows import Plan, plan_row
-from app.answers.capacity.simulated import asked_traffic, simulated_plan
+from app.answers.capacity.simulated import asked_traffic, seen_by_plan, simulated_plan
 from app.answers.placements import (
     MarkedPlacement,
     listed_placements,
@@ -146,4 +146,14 @@ def _plan(asked: CapacityQuestion, question: JointQuestion, design: Design) -> P
     if planned.devices > question.most_devices:
         reason = f"needs {planned.devices} devices, more than --devices"
         return MarkedPlacement(**names, reason=reason)
-    return plan_row(planned, None if confirmed is None else confirmed.times, **names)
+    seen = (
+        seen_by_plan(
+            design.configuration,
+            planned,
+            traffic,
+            {"max_requests": design.scheduler.max_requests, "token_budget": token_budget},
+        )
+        if confirmed is None
+        else confirmed.times
+    )
+    return plan_row(planned, seen, limited=question.slo.limited, **names)

@@ -6,7 +6,8 @@ numbers are tried depends on the load alone: looser limits never need more. Leav
 costs (`costmodel.answers.capacity`).
 """
 
-from collections.abc import Sequence
+import types
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from costmodel.answers.workload import Limits, Load
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.allowed import drafting
-from hardware_profiles.errors import InfeasibleError
+from hardware_profiles.errors import InfeasibleError, RooftreeError
 from hardware_profiles.units import MILLI
 from simulator.engine import simulate
 from simulator.results.steady import steady_window
@@ -134,7 +135,9 @@ def simulated_plan(
     refused: list[InfeasibleError] = []
     served: list[SimulatedPlan] = []
     limits = {"most_batch": most_batch, "token_budget": token_budget}
-    scheduler = {"max_requests": most_batch, "token_budget": token_budget}
+    copies = 1 if setting.plan is None else setting.plan.data
+    most = None if most_batch is None else max(most_batch // copies, 1)
+    scheduler = {"max_requests": most, "token_budget": token_budget}
     for draft in drafts:
         try:
             by_rate = _planned(setting, draft, traffic, limits)
@@ -150,10 +153,33 @@ def simulated_plan(
     return min(served, key=lambda option: (option.plan.replicas, option.times.tpot_s))
 
 
+def seen_by_plan(
+    configuration: DecodingConfiguration,
+    planned: CapacityPlan,
+    traffic: Traffic,
+    scheduler: Mapping[str, int | None] = types.MappingProxyType({}),
+) -> SimulatedTimes | None:
+    """What a plan for means shows in simulation; None without limits, or where nothing simulates it.
+
+    Args:
+        configuration: of one replica.
+        planned: the plan.
+        traffic: to serve.
+        scheduler: its limits; what is left out is the engine's.
+    """
+    if not traffic.limits.limited:
+        return None
+    try:
+        prepared = prepared_traffic(drafting(configuration, planned.acceptance), traffic, scheduler)
+        return simulated_times(prepared, traffic.load.requests_per_s / planned.replicas, traffic)
+    except RooftreeError:
+        return None
+
+
 def prepared_traffic(
     configuration: DecodingConfiguration,
     traffic: Traffic,
-    scheduler: dict[str, int | None],
+    scheduler: Mapping[str, int | None],
     **sections: Any,
 ) -> Prepared:
     """A service and its requests, ready to be simulated at any rate.

@@ -33,7 +33,7 @@ from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.joint.evaluation import node_load
 from costmodel.optimizers.joint.objective import UNITS, objective_named
 from costmodel.optimizers.joint.space import PROMPTS, TOKEN_BUDGETS, JointQuestion
-from costmodel.optimizers.layouts import BATCHES, Layout, layout_named, usual_layouts
+from costmodel.optimizers.layouts import BATCHES, Layout, layout_named, layout_of, usual_layouts
 from costmodel.optimizers.recommend import compare
 from hardware_profiles.errors import InputError
 from simulator.scenario.arrivals import drawn_lengths
@@ -167,11 +167,10 @@ def _layouts(question: OptimizeQuestion, base: DecodingConfiguration) -> list[La
     """The layouts that are named, else that of --tp and its like, else the usual ones."""
     if question.layouts:
         return [layout_named(text.strip()) for text in question.layouts.split(",")]
-    where = base.deployment
-    stated = Layout(
-        where.tensor_parallel, where.data_parallel, where.expert_parallel, where.pipeline_parallel
+    stated = layout_of(base)
+    return (
+        [stated] if stated != Layout() else usual_layouts(base.deployment.model, question.devices)
     )
-    return [stated] if stated != Layout() else usual_layouts(where.model, question.devices)
 
 
 def _inputs(question: OptimizeQuestion, joint: JointQuestion, traffic: Traffic) -> dict[str, Any]:
