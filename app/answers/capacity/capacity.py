@@ -44,15 +44,18 @@ def answer(question: CapacityQuestion) -> Answer:
     cells = cells_of({"model": question.model, "engine": question.engine, "device": devices})
     drafts = compared_drafts(question, cells[0]["model"])
     if question.search == "full":
-        plans, settings = searched_plans(question, devices, drafts, load, limits)
+        planned = searched_plans(question, devices, drafts, load, limits)
     else:
-        plans, settings = named_plans(question, cells, drafts, load, limits)
+        planned = named_plans(question, cells, drafts, load, limits)
+    rows = [plan.row for plan in planned]
     listed = {name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in LISTED}
     return CapacityPlans(
         inputs=_inputs(question, drafts, load, limits) | listed,
-        plans=plans,
-        best=best_plan(plans, ranked=question.search == "full"),
-        assumptions=_assumptions(settings),
+        plans=rows,
+        best=best_plan(rows, ranked=question.search == "full"),
+        assumptions=_assumptions(
+            [plan.service.setting for plan in planned if plan.service is not None]
+        ),
         acceptance=(
             acceptance(drafts.source, drafts.drafts)
             if drafts.source is not None and drafts.drafts

@@ -4,17 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from app.answers.capacity.drafts import PLAIN, ComparedDrafts
-from app.answers.capacity.rows import Plan, PlanRow, plan_row
-from app.answers.capacity.simulated import asked_traffic, seen_by_plan, simulated_plan
+from app.answers.capacity.service import Planned, Service
 from app.answers.cells import marked, names_of, runnable
 from app.answers.placements import MarkedPlacement
 from app.questions.capacity import CapacityQuestion
 from app.questions.groups import DraftingOptions, FormatOptions, values_in
 from app.questions.resolve.chosen_configuration import configuration_of, with_options
-from costmodel.answers.capacity import plan
 from costmodel.answers.estimate import Setting
 from costmodel.answers.positions import require_positions
 from costmodel.answers.settings import build_setting
@@ -40,9 +36,9 @@ def named_plans(
     drafts: ComparedDrafts,
     load: Load,
     limits: Limits,
-) -> tuple[list[Plan], list[Setting]]:
-    """A plan, or a mark, of every cell at every number of tensor devices, plain and with the method;
-    and the settings of those that can run.
+) -> list[Planned]:
+    """A plan, or a mark, of every cell in every format at every number of tensor devices, plain and
+    with the method.
 
     Args:
         question: what is asked.
@@ -83,8 +79,7 @@ def named_plans(
         return setting
 
     built = runnable(cases, build)
-    plans = [_plan(question, case, setting, load, limits) for case, setting in built]
-    return plans, [setting for _, setting in built if not isinstance(setting, str)]
+    return [_plan(question, case, setting, load, limits) for case, setting in built]
 
 
 def _drafter(
@@ -102,7 +97,7 @@ def _drafter(
 
 def _plan(
     question: CapacityQuestion, case: _Case, setting: Setting | str, load: Load, limits: Limits
-) -> Plan:
+) -> Planned:
     """A plan, or the mark of a cell that cannot run, holds no request or misses the limits."""
     where = case.configuration.deployment
     formats = None if isinstance(setting, str) else setting.deployment.precision
@@ -117,34 +112,26 @@ def _plan(
         "method": case.configuration.method,
     }
     if isinstance(setting, str):
-        return MarkedPlacement(**names, reason=setting)
-
-    def planned(configuration: DecodingConfiguration, at: Setting) -> PlanRow:
-        if limits.highest_percentile is not None:
-            traffic = asked_traffic(question, load, limits)
-            confirmed = simulated_plan(configuration, at, case.drafts, traffic)
-            return plan_row(confirmed.plan, confirmed.times, limited=True, **names)
-        whole = plan(
-            at,
-            case.drafts,
-            load,
-            limits,
-            generator=np.random.default_rng(question.seed),
-            utilisation=question.utilisation,
-        )
-        seen = seen_by_plan(configuration, whole, asked_traffic(question, load, limits))
-        return plan_row(whole, seen, limited=limits.limited, **names)
+        return Planned(row=MarkedPlacement(**names, reason=setting))
+    service = Service(
+        question=question,
+        limits=limits,
+        configuration=case.configuration,
+        setting=setting,
+        drafts=case.drafts,
+        names=names,
+    )
 
     def holds(changed: DecodingConfiguration, at: Setting, batch: int, context: int) -> bool:
         try:
-            return bool(planned(changed, at))
+            return bool(replace(service, configuration=changed, setting=at).planned(load))
         except InfeasibleError:
             return False
 
     try:
-        return planned(case.configuration, setting)
+        return Planned(row=service.planned(load), service=service)
     except InputError as error:
-        return MarkedPlacement(**names, reason=str(error))
+        return Planned(row=MarkedPlacement(**names, reason=str(error)))
     except InfeasibleError as error:
         misses = "limits" if str(error).startswith("SLO") else "memory"
         mark = marked(
@@ -156,4 +143,4 @@ def _plan(
             holds=holds,
             misses=misses,
         )
-        return MarkedPlacement(**names, **mark)
+        return Planned(row=MarkedPlacement(**names, **mark))

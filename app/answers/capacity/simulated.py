@@ -6,7 +6,6 @@ numbers are tried depends on the load alone: looser limits never need more. Leav
 costs (`costmodel.answers.capacity`).
 """
 
-import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from app.answers.optimize.simulated import open_requests
-from app.questions.capacity import CapacityQuestion
 from costmodel.answers.capacity import CapacityPlan, plan
 from costmodel.answers.estimate import Setting
 from costmodel.answers.workload import Limits, Load
@@ -53,23 +51,6 @@ class Traffic:
     limits: Limits
     seed: int
     utilisation: float
-
-
-def asked_traffic(question: CapacityQuestion, load: Load, limits: Limits) -> Traffic:
-    """The requests that a question plans for.
-
-    Args:
-        question: what is asked.
-        load: its requests.
-        limits: on their times.
-    """
-    return Traffic(
-        load=load,
-        requests=question.requests,
-        limits=limits,
-        seed=question.seed,
-        utilisation=question.utilisation,
-    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,9 +116,7 @@ def simulated_plan(
     refused: list[InfeasibleError] = []
     served: list[SimulatedPlan] = []
     limits = {"most_batch": most_batch, "token_budget": token_budget}
-    copies = 1 if setting.plan is None else setting.plan.data
-    most = None if most_batch is None else max(most_batch // copies, 1)
-    scheduler = {"max_requests": most, "token_budget": token_budget}
+    scheduler = _scheduler(setting, most_batch, token_budget)
     for draft in drafts:
         try:
             by_rate = _planned(setting, draft, traffic, limits)
@@ -157,7 +136,9 @@ def seen_by_plan(
     configuration: DecodingConfiguration,
     planned: CapacityPlan,
     traffic: Traffic,
-    scheduler: Mapping[str, int | None] = types.MappingProxyType({}),
+    *,
+    most_batch: int | None = None,
+    token_budget: int | None = None,
 ) -> SimulatedTimes | None:
     """What a plan for means shows in simulation; None without limits, or where nothing simulates it.
 
@@ -165,15 +146,26 @@ def seen_by_plan(
         configuration: of one replica.
         planned: the plan.
         traffic: to serve.
-        scheduler: its limits; what is left out is the engine's.
+        most_batch: most requests in flight of a replica; None: the engine's.
+        token_budget: most query tokens of an iteration; None: the engine's default.
     """
     if not traffic.limits.limited:
         return None
+    scheduler = _scheduler(planned.setting, most_batch, token_budget)
     try:
         prepared = prepared_traffic(drafting(configuration, planned.acceptance), traffic, scheduler)
         return simulated_times(prepared, traffic.load.requests_per_s / planned.replicas, traffic)
     except RooftreeError:
         return None
+
+
+def _scheduler(
+    setting: Setting, most_batch: int | None, token_budget: int | None
+) -> dict[str, int | None]:
+    """Limits of one scheduler, of which every data copy has its own."""
+    copies = 1 if setting.plan is None else setting.plan.data
+    most = None if most_batch is None else max(most_batch // copies, 1)
+    return {"max_requests": most, "token_budget": token_budget}
 
 
 def prepared_traffic(
