@@ -60,6 +60,13 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
         Path | None,
         Field("Recorded requests (.parquet) instead of lengths.", Group.WORKLOAD),
     ] = None
+    profile: Annotated[
+        Path | None,
+        Field(
+            "CSV file with the columns hour,rate: plan at the peak hour, and show every hour.",
+            Group.WORKLOAD,
+        ),
+    ] = None
     slo_ttft: SloTtft = None
     slo_tpot: SloTpot = None
     device: Annotated[

@@ -7,8 +7,9 @@ from typing import Any
 
 from app.answers.answer import Answer
 from app.answers.capacity.drafts import PLAIN, ComparedDrafts, compared_drafts
+from app.answers.capacity.hours import day_plan, peak
 from app.answers.capacity.named import named_plans
-from app.answers.capacity.rows import CapacityPlans, PlanAssumptions, best_plan
+from app.answers.capacity.rows import CapacityPlans, PlanAssumptions, best_plan, best_row
 from app.answers.capacity.searched import searched_plans
 from app.answers.cells import LISTED, cells_of
 from app.answers.estimates import acceptance
@@ -16,6 +17,7 @@ from app.questions.capacity import CapacityQuestion
 from app.questions.field import inputs_of
 from app.questions.resolve.accepted import numbers_words
 from app.questions.resolve.limits import asked_limits
+from app.questions.resolve.profiles import HourRate, read_profile, recorded_profile
 from costmodel.answers.energy import power_model
 from costmodel.answers.estimate import Setting
 from costmodel.answers.workload import Limits, Load, load_of_means, load_of_requests
@@ -32,7 +34,7 @@ def answer(question: CapacityQuestion) -> Answer:
         InputError: options that contradict each other, or no cell that can run.
         NothingAllowedError: a search has found nothing that fits, or that meets the limits.
     """
-    load = _load(question)
+    load, profile = _load(question)
     limits = asked_limits(question.slo_ttft, question.slo_tpot)
     if not 0.0 < question.utilisation < 1.0:
         raise InputError(
@@ -48,11 +50,16 @@ def answer(question: CapacityQuestion) -> Answer:
     else:
         planned = named_plans(question, cells, drafts, load, limits)
     rows = [plan.row for plan in planned]
+    best, day = best_row(rows, ranked=question.search == "full"), None
+    if best is not None and profile:
+        (service,) = [plan.service for plan in planned if plan.row is best and plan.service]
+        day = day_plan(service, best, load, profile)
     listed = {name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in LISTED}
     return CapacityPlans(
         inputs=_inputs(question, drafts, load, limits) | listed,
         plans=rows,
-        best=best_plan(rows, ranked=question.search == "full"),
+        best=None if best is None else best_plan(best),
+        day=day,
         assumptions=_assumptions(
             [plan.service.setting for plan in planned if plan.service is not None]
         ),
@@ -65,12 +72,17 @@ def answer(question: CapacityQuestion) -> Answer:
     )
 
 
-def _load(question: CapacityQuestion) -> Load:
-    """The requests to serve.
+def _load(question: CapacityQuestion) -> tuple[Load, Sequence[HourRate]]:
+    """The requests to serve, at the peak of a profile; and its hours, none where there is no profile.
 
     Raises:
-        InputError: lengths beside a file that has its own, or neither.
+        InputError: lengths beside a file that has its own, or neither; a rate beside a profile.
     """
+    profile: Sequence[HourRate] = ()
+    if question.profile is not None:
+        if question.rate is not None:
+            raise InputError("has rates of its own; leave out --rate", key="--profile")
+        profile = read_profile(question.profile)
     rate, prompt, output = question.rate, question.prompt, question.output
     if question.requests is not None:
         if prompt is not None or output is not None:
@@ -78,12 +90,18 @@ def _load(question: CapacityQuestion) -> Load:
                 "--requests has its own lengths; leave out --prompt-tokens and --output-tokens"
             )
         prompts = {"prompts": PROMPTS} if question.search == "full" else {}
-        return load_of_requests(read_requests(question.requests), requests_per_s=rate, **prompts)
+        recorded = read_requests(question.requests)
+        if rate is None and not profile:
+            profile = recorded_profile(recorded)
+        rate = peak(profile).requests_per_s if profile else rate
+        return load_of_requests(recorded, requests_per_s=rate, **prompts), profile
+    rate = peak(profile).requests_per_s if profile else rate
     if rate is None or prompt is None or output is None:
         raise InputError(
             "--rate, --prompt-tokens and --output-tokens are needed, or --requests FILE"
         )
-    return load_of_means(requests_per_s=rate, prompt_tokens=prompt, output_tokens=output)
+    load = load_of_means(requests_per_s=rate, prompt_tokens=prompt, output_tokens=output)
+    return load, profile
 
 
 def _inputs(

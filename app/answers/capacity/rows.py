@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar
 
 from app.answers.answer import Answer, Column, Row, Table
+from app.answers.capacity.day import DayPlan
 from app.answers.capacity.simulated import SimulatedTimes
 from app.answers.cells import LISTED, MarkedCell, reason_lines
 from app.answers.estimates import KnownAcceptance
@@ -270,7 +271,7 @@ class BestPlan(PlannedDesign):
     by: Annotated[str, Column("What it has least of: `usd_per_hour`, or `watts`.")]
 
 
-def best_plan(rows: Sequence[Plan], *, ranked: bool) -> BestPlan | None:
+def best_row(rows: Sequence[Plan], *, ranked: bool) -> PlanRow | None:
     """The cheapest plan; None where there is none.
 
     Args:
@@ -286,9 +287,13 @@ def best_plan(rows: Sequence[Plan], *, ranked: bool) -> BestPlan | None:
     def cost(row: PlanRow) -> tuple[float, float]:
         return row.usd_per_hour or 0.0 if priced else 0.0, 0.0 if ranked and priced else row.watts
 
-    first = min(priced or plans, key=cost)
-    names = {part.name: getattr(first, part.name) for part in fields(PlannedDesign)}
-    return BestPlan(**names, by="usd_per_hour" if priced else "watts")
+    return min(priced or plans, key=cost)
+
+
+def best_plan(row: PlanRow) -> BestPlan:
+    """The names of the plan to take."""
+    names = {part.name: getattr(row, part.name) for part in fields(PlannedDesign)}
+    return BestPlan(**names, by="watts" if row.usd_per_hour is None else "usd_per_hour")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -307,6 +312,7 @@ class CapacityPlans(Answer):
         plans: of every cell, number of tensor devices and method; or of the best designs of a
             search, then the placements that cannot run.
         best: the plan to take.
+        day: the hours of a profile under the plan to take, where there is a profile.
         assumptions: what plans rest on.
         acceptance: where tokens per step come from, where anything is drafted.
         remarks: sentences about the acceptance.
@@ -317,6 +323,7 @@ class CapacityPlans(Answer):
     plans: Sequence[Plan]
     best: BestPlan | None
     assumptions: PlanAssumptions
+    day: DayPlan | None = None
     acceptance: KnownAcceptance | None = None
     remarks: Sequence[str]
 
@@ -362,6 +369,8 @@ class CapacityPlans(Answer):
         yield from reason_lines(marked, [*names, *places, "method"])
         if self.best is not None:
             yield _best_words(self.best, names)
+        if self.day is not None:
+            yield self.day.table({name.removeprefix("held_"): head for name, head in heads.items()})
         if self.acceptance is not None and (remark := self.acceptance.remark):
             yield remark
         yield from self.remarks
@@ -401,15 +410,17 @@ def _caption(inputs: Mapping[str, Any], plans: Sequence[Plan], *, by_percentile:
     limits = f", limits: {inputs['limits']}" if inputs["limits"] else ""
     counts = [row.simulated.requests for row in plans if isinstance(row, PlanRow) and row.simulated]
     times = "means at the load"
+    lengths = "of the mean lengths" if inputs["requests"] is None else "of the recorded lengths"
+    arrivals = f"Poisson arrivals {lengths}"
     if counts and not by_percentile:
         times += (
             f"; good/$: requests within the limits by dollar, of a simulation of up to"
-            f" {max(counts):,} Poisson arrivals, seed {inputs['seed']}"
+            f" {max(counts):,} {arrivals}, seed {inputs['seed']}"
         )
     if counts and by_percentile:
         times = (
             f"times of one replica at its share of the load, by a simulation of up to"
-            f" {max(counts):,} Poisson arrivals, seed {inputs['seed']}"
+            f" {max(counts):,} {arrivals}, seed {inputs['seed']}"
         )
     return (
         f"{times}{limits}; a replica is sent at most {100 * inputs['utilisation']:.0f} %"

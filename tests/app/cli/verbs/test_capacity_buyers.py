@@ -1,6 +1,10 @@
 """`capacity` as buyers ask: percentiles, several devices, formats, prices."""
 
+import numpy as np
 import pytest
+
+from traces.kinds.acceptance import RequestTrace
+from traces.storage.acceptance_file import write_requests
 
 LOAD = ("--rate", "30", "--prompt", "600", "--output", "100")
 ASKED = ("capacity", "--model", "llama-3.1-8b", *LOAD)
@@ -19,7 +23,7 @@ def test_percentiles_are_planned_by_simulation(rooftree):
         assert row["simulated"]["ttft_s"] <= 0.8 and row["simulated"]["tpot_s"] <= 0.1
         assert row["ttft_s"] <= row["simulated"]["ttft_s"]
     shown = " ".join(rooftree(*words).out.split())
-    assert "p99" in shown and "2,000 Poisson arrivals, seed 0" in shown
+    assert "p99" in shown and "2,000 Poisson arrivals of the mean lengths, seed 0" in shown
     assert rooftree(*words, "--json").out == rooftree(*words, "--json").out
 
 
@@ -97,3 +101,69 @@ def test_layouts_are_printed_whole(rooftree):
     words = ("--model", "deepseek-v3", "--device", "h200-sxm", "--tp", "8", "--dp", "2")
     done = rooftree("capacity", *words, *LOAD, "--ep", "16")
     assert "tp8 dp2 ep16 fp8" in done.out
+
+
+def test_a_profile_is_planned_at_its_peak_hour(rooftree, tmp_path):
+    path = tmp_path / "hours.csv"
+    path.write_text("hour,rate\n0,2\n7,90\n9,0\n12,40.5\n", encoding="utf-8")
+    words = ("capacity", "--model", "llama-3.1-8b", *LOAD[2:], "--device", "h100-sxm")
+    answer = rooftree(*words, "--profile", path, "--slo-ttft", "p99:300", "--json").answer
+    (peak,) = answer["plans"]
+    alone = rooftree(*words, "--rate", "90", "--slo-ttft", "p99:300", "--json").answer["plans"]
+    assert answer["inputs"]["rate"] == 90 and alone == [peak]
+    day = answer["day"]
+    assert [hour["hour"] for hour in day["hours"]] == [0, 7, 9, 12] and day["peak_hour"] == 7
+    assert [hour["requests_per_s"] for hour in day["hours"]] == [2, 90, 0, 40.5]
+    assert day["hours"][2]["replicas"] == 0 and day["hours"][2]["ttft_s"] is None
+    assert day["hours"][1]["replicas"] == peak["replicas"]
+    for hour in day["hours"]:
+        assert hour["replicas"] <= peak["replicas"] and hour["utilisation_ratio"] <= 0.8
+        assert hour["ttft_s"] is None or hour["ttft_s"] <= 0.3
+    assert day["usd_at_peak"] == pytest.approx(4 * peak["usd_per_hour"])
+    assert day["usd_scaled"] == pytest.approx(sum(hour["usd"] for hour in day["hours"]))
+    assert day["usd_scaled"] < day["usd_at_peak"]
+    shown = " ".join(rooftree(*words, "--profile", path, "--slo-ttft", "p99:300").out.split())
+    assert "the best plan by hour; the peak is hour 7" in shown
+    assert "with the replicas of the peak and" in shown
+
+
+def test_recorded_requests_of_hours_are_planned_at_their_peak(rooftree, tmp_path):
+    drawn, path = np.random.default_rng(0), tmp_path / "requests.parquet"
+    per_hour = (900, 3600, 1800)
+    arrivals = [np.sort(drawn.uniform(at, at + 1, n)) for at, n in enumerate(per_hour)]
+    n = sum(per_hour) + 1
+    recorded = RequestTrace(
+        arrival_s=3600.0 * np.concatenate([[0.0], *arrivals[:2], arrivals[2][:-1], [3.0001]]),
+        prompt_tokens=drawn.integers(50, 900, n),
+        output_tokens=drawn.integers(10, 300, n),
+    )
+    write_requests(recorded, path)
+    words = ("capacity", "--model", "llama-3.1-8b", "--requests", path, "--json")
+    answer = rooftree(*words).answer
+    assert answer["inputs"]["rate"] == pytest.approx(1.0, rel=1e-3)
+    assert [hour["hour"] for hour in answer["day"]["hours"]] == [0, 1, 2]
+    assert "day" not in rooftree(*words, "--rate", "2").answer
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "must begin with the line hour,rate"),
+        ("time,rate\n1,2\n", "must begin with the line hour,rate"),
+        ("hour,rate\n", "must hold 1 to"),
+        ("hour,rate\n0,1\n0,2\n", "hour: must hold every hour once"),
+        ("hour,rate\n0,1\n1,-2\n", "line 3: the rate must be a number of requests per second"),
+        ("hour,rate\n0.5,1\n", "line 2: the hour must be a whole number"),
+        ("hour,rate\n0,1,2\n", "line 2: must be an hour and a rate"),
+        ("hour,rate\n0,0\n", "rate: must have requests in some hour"),
+    ],
+)
+def test_a_profile_that_is_none_names_its_line(rooftree, tmp_path, text, said):
+    path = tmp_path / "hours.csv"
+    path.write_text(text, encoding="utf-8")
+    words = ("capacity", "--model", "llama-3.1-8b", *LOAD[2:], "--profile", path)
+    done = rooftree(*words)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert str(path) in done.err and said in done.err
+    beside = rooftree(*words, "--rate", "3")
+    assert "--profile: has rates of its own; leave out --rate" in beside.err
