@@ -87,6 +87,13 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
     pp: Pipeline = 1
     ep: Expert = 1
     dp: Data = 1
+    disaggregate: Annotated[
+        bool,
+        Field(
+            "Also plan prompts on workers of their own, both pools sized together by simulation.",
+            Group.SEARCH,
+        ),
+    ] = False
     method: Annotated[
         str,
         Field("Method to compare with plain decoding.", Group.DRAFTING, reads=MethodName()),

@@ -11,6 +11,7 @@ from app.answers.capacity.hours import day_plan, peak
 from app.answers.capacity.named import named_plans
 from app.answers.capacity.rows import CapacityPlans, PlanAssumptions, best_plan, best_row
 from app.answers.capacity.searched import searched_plans
+from app.answers.capacity.service import in_pools
 from app.answers.cells import LISTED, cells_of
 from app.answers.estimates import acceptance
 from app.questions.capacity import CapacityQuestion
@@ -49,6 +50,12 @@ def answer(question: CapacityQuestion) -> Answer:
         planned = searched_plans(question, devices, drafts, load, limits)
     else:
         planned = named_plans(question, cells, drafts, load, limits)
+    if question.disaggregate:
+        planned = [
+            option
+            for plan in planned
+            for option in (plan, *([in_pools(plan.service, load)] if plan.service else []))
+        ]
     rows = [plan.row for plan in planned]
     best, day = best_row(rows, ranked=question.search == "full"), None
     if best is not None and profile:

@@ -131,7 +131,7 @@ def _plan(
     try:
         return Planned(row=service.planned(load), service=service)
     except InputError as error:
-        return Planned(row=MarkedPlacement(**names, reason=str(error)))
+        return Planned(row=MarkedPlacement(**names, reason=str(error)), service=service)
     except InfeasibleError as error:
         misses = "limits" if str(error).startswith("SLO") else "memory"
         mark = marked(
@@ -143,4 +143,4 @@ def _plan(
             holds=holds,
             misses=misses,
         )
-        return Planned(row=MarkedPlacement(**names, **mark))
+        return Planned(row=MarkedPlacement(**names, **mark), service=service)

@@ -1,11 +1,13 @@
 """What does `capacity` answer? A plan for every cell and method, or for the best designs of a search."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar
 
 from app.answers.answer import Answer, Column, Row, Table
 from app.answers.capacity.day import DayPlan
+from app.answers.capacity.pools import PooledPlan
 from app.answers.capacity.simulated import SimulatedTimes
 from app.answers.cells import LISTED, MarkedCell, reason_lines
 from app.answers.estimates import KnownAcceptance
@@ -13,7 +15,7 @@ from app.answers.numbers import plain
 from app.answers.placements import MarkedPlacement, placed_words
 from app.answers.sentences import folded
 from costmodel.answers.capacity import CapacityPlan
-from costmodel.answers.energy import power_model
+from costmodel.answers.energy import power_model, usd_per_million
 from costmodel.draft_shape import shape_of
 from hardware_profiles.profile import Device
 from hardware_profiles.units import HOUR_S
@@ -74,37 +76,18 @@ class SimulatedLoad(Row):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PlanRow(PlannedDesign):
-    """The replicas that serve the load."""
+class PricedDesign(PlannedDesign):
+    """A design that serves the load, at its price."""
 
     feasible: Annotated[bool, Column("Whether it can be run.")] = True
     reason: Annotated[None, Column("Nothing: it can be run.")]
-    tokens_per_step: Annotated[float, Column("Tokens emitted per step.", decimals=2)]
-    batch: Annotated[int, Column("Requests in flight under a replica's highest load.")]
-    binds: Annotated[
-        str, Column("What keeps the batch from growing: a limit, memory, engine or throughput.")
-    ]
-    replicas: Annotated[int, Column("Replicas that are needed.")]
-    replicas_interval: Annotated[tuple[int, int], Column("Its interval.")]
-    requests_per_s_per_replica: Annotated[float, Column("Finished at that batch.")]
     utilisation_ratio: Annotated[
         float, Column("What is sent, of what a busy replica finishes.", unit="ratio")
     ]
-    headroom_ratio: Annotated[float, Column("The rest of it.", unit="ratio")]
-    mean_batch: Annotated[float, Column("Requests in flight at the load.")]
-    ttft_s: Annotated[float, Column("Mean time to the first token.", "TTFT", "s")]
-    tpot_s: Annotated[float, Column("Mean time per output token.", "TPOT", "s")]
-    watts: Annotated[float, Column("Mean power of all devices.", "W", alone=True)]
-    watts_interval: Annotated[Interval, Column("Its interval.")]
-    joules_per_token: Annotated[float, Column("All energy over the output tokens.")]
-    joules_per_token_interval: Annotated[Interval, Column("Its interval.")]
-    decode_joules_per_token: Annotated[float, Column("Of decode steps, by output token.")]
-    prefill_joules_per_token: Annotated[float, Column("Of prompts, by prompt token.")]
     calibrated: Annotated[bool, Column("Whether the device's kernels were measured.")]
     constants_from: Annotated[str, Column("Device whose kernels stand for its own.")]
     usd_per_hour: Annotated[float | None, Column("Price of all devices; None: unknown.")]
     usd_per_million_tokens: Annotated[float | None, Column("Price of the output tokens.")]
-    memory: Annotated[DeviceMemory, Column("What one device holds.")]
     goodput_per_s: Annotated[
         float | None, Column("Requests a second within the limits; None: nothing simulated them.")
     ]
@@ -121,33 +104,9 @@ class PlanRow(PlannedDesign):
     ] = None
 
     @property
-    def held_ttft_s(self) -> Annotated[float, Column("Time held against its limit.", "TTFT", "s")]:
-        """Of a simulation, where there is one."""
-        return self.ttft_s if self.simulated is None else self.simulated.ttft_s
-
-    @property
-    def held_tpot_s(self) -> Annotated[float, Column("Time held against its limit.", "TPOT", "s")]:
-        """Of a simulation, where there is one."""
-        return self.tpot_s if self.simulated is None else self.simulated.tpot_s
-
-    @property
     def placed(self) -> Annotated[str, Column("Layout, format.", "layout", of=("layout", "dtype"))]:
         """The placement of a search in a cell: `tp2 fp8`."""
         return placed_words(self.layout or "", self.dtype)
-
-    @property
-    def bound(
-        self,
-    ) -> Annotated[str, Column("Batch, limit.", "batch (bound)", of=("batch", "binds"))]:
-        """The batch and what keeps it from growing."""
-        return f"{plain(self.batch)} ({self.binds})"
-
-    @property
-    def needed(self) -> Annotated[str, Column("Replicas.", "replicas", of=("replicas",))]:
-        """The replicas and their interval, where it is more than one number."""
-        low, high = self.replicas_interval
-        span = f"{plain(low)}–{plain(high)}" if high > low else plain(low)
-        return f"{plain(self.replicas)} [{span}]"
 
     @property
     def hourly(
@@ -173,7 +132,100 @@ class PlanRow(PlannedDesign):
         return UNKNOWN if self.goodput_per_usd is None else self.goodput_per_usd
 
 
-Plan = PlanRow | MarkedPlacement
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlanRow(PricedDesign):
+    """The replicas that serve the load."""
+
+    tokens_per_step: Annotated[float, Column("Tokens emitted per step.", decimals=2)]
+    batch: Annotated[int, Column("Requests in flight under a replica's highest load.")]
+    binds: Annotated[
+        str, Column("What keeps the batch from growing: a limit, memory, engine or throughput.")
+    ]
+    replicas: Annotated[int, Column("Replicas that are needed.")]
+    replicas_interval: Annotated[tuple[int, int], Column("Its interval.")]
+    requests_per_s_per_replica: Annotated[float, Column("Finished at that batch.")]
+    headroom_ratio: Annotated[float, Column("The rest of it.", unit="ratio")]
+    mean_batch: Annotated[float, Column("Requests in flight at the load.")]
+    ttft_s: Annotated[float, Column("Mean time to the first token.", "TTFT", "s")]
+    tpot_s: Annotated[float, Column("Mean time per output token.", "TPOT", "s")]
+    watts: Annotated[float, Column("Mean power of all devices.", "W", alone=True)]
+    watts_interval: Annotated[Interval, Column("Its interval.")]
+    joules_per_token: Annotated[float, Column("All energy over the output tokens.")]
+    joules_per_token_interval: Annotated[Interval, Column("Its interval.")]
+    decode_joules_per_token: Annotated[float, Column("Of decode steps, by output token.")]
+    prefill_joules_per_token: Annotated[float, Column("Of prompts, by prompt token.")]
+    memory: Annotated[DeviceMemory, Column("What one device holds.")]
+
+    @property
+    def held_ttft_s(self) -> Annotated[float, Column("Time held against its limit.", "TTFT", "s")]:
+        """Of a simulation, where there is one."""
+        return self.ttft_s if self.simulated is None else self.simulated.ttft_s
+
+    @property
+    def held_tpot_s(self) -> Annotated[float, Column("Time held against its limit.", "TPOT", "s")]:
+        """Of a simulation, where there is one."""
+        return self.tpot_s if self.simulated is None else self.simulated.tpot_s
+
+    @property
+    def bound(
+        self,
+    ) -> Annotated[str, Column("Batch, limit.", "batch (bound)", of=("batch", "binds"))]:
+        """The batch and what keeps it from growing."""
+        return f"{plain(self.batch)} ({self.binds})"
+
+    @property
+    def needed(self) -> Annotated[str, Column("Replicas.", "replicas", of=("replicas",))]:
+        """The replicas and their interval, where it is more than one number."""
+        low, high = self.replicas_interval
+        span = f"{plain(low)}–{plain(high)}" if high > low else plain(low)
+        return f"{plain(self.replicas)} [{span}]"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PooledRow(PricedDesign):
+    """Workers that compute prompts and workers that decode, which serve the load together."""
+
+    prompt_workers: Annotated[int, Column("That compute prompts alone.")]
+    decode_workers: Annotated[int, Column("That decode.")]
+
+    @property
+    def replicas(self) -> int:
+        """Workers of both pools."""
+        return self.prompt_workers + self.decode_workers
+
+    @property
+    def held_ttft_s(self) -> float | None:
+        """Time to first token of the simulation."""
+        return None if self.simulated is None else self.simulated.ttft_s
+
+    @property
+    def held_tpot_s(self) -> float | None:
+        """Time per output token of the simulation."""
+        return None if self.simulated is None else self.simulated.tpot_s
+
+    @property
+    def ttft_s(self) -> float | None:
+        """The same, as tables of means call it."""
+        return self.held_ttft_s
+
+    @property
+    def tpot_s(self) -> float | None:
+        """The same, as tables of means call it."""
+        return self.held_tpot_s
+
+    @property
+    def bound(self) -> str:
+        """Which workers `needed` counts."""
+        return "prompts + decode"
+
+    @property
+    def needed(self) -> str:
+        """The workers of both pools."""
+        return f"{plain(self.prompt_workers)} + {plain(self.decode_workers)}"
+
+
+ServedRow = PlanRow | PooledRow
+Plan = ServedRow | MarkedPlacement
 
 
 def plan_row(
@@ -187,12 +239,7 @@ def plan_row(
         limited: whether there are limits, outside of which a request does not count.
         names: attributes that say of which design.
     """
-    load = plan.load.requests_per_s
-    good = load if not limited else None
-    if simulated is not None:
-        good = load * simulated.good_ratio
-    dollars = plan.usd_per_hour
-    memory, drafted, device = plan.room, plan.acceptance, plan.setting.device
+    memory, device = plan.room, plan.setting.device
     spread = power_model(device).spread_ratio
 
     def around(value: float) -> Interval:
@@ -200,15 +247,12 @@ def plan_row(
 
     return PlanRow(
         **names,
-        reason=None,
-        draft=str(shape_of(drafted)),
-        draft_tokens=drafted.draft_tokens,
-        tokens_per_step=drafted.tokens_per_step,
+        **_priced(plan, plan.devices, simulated, limited=limited),
+        tokens_per_step=plan.acceptance.tokens_per_step,
         batch=plan.batch,
         binds=plan.binds,
         replicas=plan.replicas,
         replicas_interval=plan.replicas_bounds,
-        devices=plan.devices,
         requests_per_s_per_replica=float(
             plan.curve.requests_per_s[plan.curve.batch == plan.batch][0]
         ),
@@ -223,10 +267,6 @@ def plan_row(
         joules_per_token_interval=around(plan.joules_per_token),
         decode_joules_per_token=plan.decode_joules_per_token,
         prefill_joules_per_token=plan.prefill_joules_per_token,
-        calibrated=device.calibrated,
-        constants_from=device.constants_from,
-        usd_per_hour=plan.usd_per_hour,
-        usd_per_million_tokens=plan.usd_per_million_tokens,
         memory=DeviceMemory(
             usable_bytes=memory.usable_bytes,
             weight_bytes=memory.weight_bytes,
@@ -237,15 +277,51 @@ def plan_row(
             drafter_request_bytes=memory.drafter_request_bytes,
             largest_batch=memory.largest_batch,
         ),
-        goodput_per_s=good,
-        goodput_per_usd=None if good is None or not dollars else good * HOUR_S / dollars,
-        carried_over_from=(
-            None
-            if device.calibrated or device.constants_from == device.name
-            else device.constants_from
-        ),
-        price_source=price_words(device),
-        simulated=None
+    )
+
+
+def pooled_row(plan: PooledPlan, **names: Any) -> PooledRow:
+    """Pools of workers as a row.
+
+    Args:
+        plan: workers of both pools.
+        names: attributes that say of which design.
+    """
+    devices = plan.workers * plan.by_rate.setting.devices
+    return PooledRow(
+        **names,
+        **_priced(plan.by_rate, devices, plan.times, limited=True),
+        utilisation_ratio=plan.utilisation_ratio,
+        prompt_workers=plan.prompts,
+        decode_workers=plan.decoding,
+    )
+
+
+def _priced(
+    plan: CapacityPlan, devices: int, simulated: SimulatedTimes | None, *, limited: bool
+) -> dict[str, Any]:
+    """What all designs say of their draft, devices, price and simulation, by attribute."""
+    device, rate = plan.setting.device, plan.load.requests_per_s
+    good = None if limited else rate
+    if simulated is not None:
+        good = rate * simulated.good_ratio
+    price = device.price_usd_per_hour
+    hourly = None if price is None else price * devices
+    borrowed = not device.calibrated and device.constants_from != device.name
+    return {
+        "reason": None,
+        "draft": str(shape_of(plan.acceptance)),
+        "draft_tokens": plan.acceptance.draft_tokens,
+        "devices": devices,
+        "calibrated": device.calibrated,
+        "constants_from": device.constants_from,
+        "usd_per_hour": hourly,
+        "usd_per_million_tokens": usd_per_million(hourly, plan.load.tokens_per_s),
+        "goodput_per_s": good,
+        "goodput_per_usd": good * HOUR_S / hourly if good is not None and hourly else None,
+        "carried_over_from": device.constants_from if borrowed else None,
+        "price_source": price_words(device),
+        "simulated": None
         if simulated is None
         else SimulatedLoad(
             ttft_s=simulated.ttft_s,
@@ -253,7 +329,7 @@ def plan_row(
             good_ratio=simulated.good_ratio,
             requests=simulated.requests,
         ),
-    )
+    }
 
 
 def price_words(device: Device) -> str | None:
@@ -271,7 +347,7 @@ class BestPlan(PlannedDesign):
     by: Annotated[str, Column("What it has least of: `usd_per_hour`, or `watts`.")]
 
 
-def best_row(rows: Sequence[Plan], *, ranked: bool) -> PlanRow | None:
+def best_row(rows: Sequence[Plan], *, ranked: bool) -> ServedRow | None:
     """The cheapest plan; None where there is none.
 
     Args:
@@ -279,18 +355,19 @@ def best_row(rows: Sequence[Plan], *, ranked: bool) -> PlanRow | None:
         ranked: of plans of one price the first is the best, as a search has them; else that of the
             fewest watts, as where a price is unknown.
     """
-    plans = [row for row in rows if isinstance(row, PlanRow)]
+    plans = [row for row in rows if isinstance(row, PlanRow | PooledRow)]
     if not plans:
         return None
     priced = [row for row in plans if row.usd_per_hour is not None]
 
-    def cost(row: PlanRow) -> tuple[float, float]:
-        return row.usd_per_hour or 0.0 if priced else 0.0, 0.0 if ranked and priced else row.watts
+    def cost(row: ServedRow) -> tuple[float, float]:
+        watts = row.watts if isinstance(row, PlanRow) else math.inf  # unknown of pools
+        return row.usd_per_hour or 0.0 if priced else 0.0, 0.0 if ranked and priced else watts
 
     return min(priced or plans, key=cost)
 
 
-def best_plan(row: PlanRow) -> BestPlan:
+def best_plan(row: PricedDesign) -> BestPlan:
     """The names of the plan to take."""
     names = {part.name: getattr(row, part.name) for part in fields(PlannedDesign)}
     return BestPlan(**names, by="watts" if row.usd_per_hour is None else "usd_per_hour")
@@ -374,10 +451,12 @@ class CapacityPlans(Answer):
         if self.acceptance is not None and (remark := self.acceptance.remark):
             yield remark
         yield from self.remarks
-        yield from _device_lines([row for row in self.plans if isinstance(row, PlanRow)])
+        yield from _device_lines(
+            [row for row in self.plans if isinstance(row, PlanRow | PooledRow)]
+        )
 
 
-def _device_lines(plans: Sequence[PlanRow]) -> Iterator[str]:
+def _device_lines(plans: Sequence[PricedDesign]) -> Iterator[str]:
     """Where the price and the kernel times of every device come from."""
     for device, row in {row.device: row for row in plans}.items():
         price = row.price_source or "unknown; state one with --set device.price_usd_per_hour=2.5"
@@ -408,7 +487,11 @@ def _heads(inputs: Mapping[str, Any]) -> dict[str, str]:
 
 def _caption(inputs: Mapping[str, Any], plans: Sequence[Plan], *, by_percentile: bool) -> str:
     limits = f", limits: {inputs['limits']}" if inputs["limits"] else ""
-    counts = [row.simulated.requests for row in plans if isinstance(row, PlanRow) and row.simulated]
+    counts = [
+        row.simulated.requests
+        for row in plans
+        if isinstance(row, PlanRow | PooledRow) and row.simulated
+    ]
     times = "means at the load"
     lengths = "of the mean lengths" if inputs["requests"] is None else "of the recorded lengths"
     arrivals = f"Poisson arrivals {lengths}"

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from app.answers.capacity.rows import Plan, PlanRow, plan_row
+from app.answers.capacity.pools import pooled_plan
+from app.answers.capacity.rows import Plan, ServedRow, plan_row, pooled_row
 from app.answers.capacity.simulated import Traffic, seen_by_plan, simulated_plan
+from app.answers.placements import MarkedPlacement
 from app.questions.capacity import CapacityQuestion
 from costmodel.answers.capacity import plan
 from costmodel.answers.estimate import Setting
@@ -19,6 +21,7 @@ from costmodel.answers.workload import Limits, Load
 from costmodel.configuration import DecodingConfiguration
 from costmodel.draft_shape import shape_of
 from costmodel.laws.acceptance import Acceptance
+from hardware_profiles.errors import InfeasibleError, InputError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -34,6 +37,7 @@ class Service:
         names: attributes of its row that say which it is.
         most_batch: most requests in flight of a replica; None: 1,024 of every scheduler.
         token_budget: most query tokens of an iteration; None: the engine's default.
+        pooled: prompts have workers of their own.
     """
 
     question: CapacityQuestion
@@ -44,8 +48,9 @@ class Service:
     names: Mapping[str, Any]
     most_batch: int | None = None
     token_budget: int | None = None
+    pooled: bool = False
 
-    def planned(self, load: Load) -> PlanRow:
+    def planned(self, load: Load) -> ServedRow:
         """The fewest replicas for a load, as a row.
 
         Raises:
@@ -54,6 +59,9 @@ class Service:
         """
         traffic = self.traffic(load)
         caps = {"most_batch": self.most_batch, "token_budget": self.token_budget}
+        if self.pooled:
+            pools = pooled_plan(self.configuration, self.setting, self.drafts, traffic, **caps)
+            return pooled_row(pools, **self.names)
         if self.limits.highest_percentile is not None:
             confirmed = simulated_plan(
                 self.configuration, self.setting, self.drafts, traffic, **caps
@@ -89,7 +97,18 @@ class Service:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Planned:
-    """A row, and the service behind it; None where it cannot run."""
+    """A row, and the service behind it; None where it cannot be built."""
 
     row: Plan
     service: Service | None = None
+
+
+def in_pools(service: Service, load: Load) -> Planned:
+    """A service whose prompts have workers of their own, or why there is none."""
+    pooled = replace(service, pooled=True)
+    try:
+        return Planned(row=pooled.planned(load), service=pooled)
+    except (InputError, InfeasibleError) as error:
+        misses = "limits" if str(error).startswith("SLO") else None
+        row = MarkedPlacement(**service.names, misses=misses, reason=f"pools: {error}")
+        return Planned(row=row, service=pooled)

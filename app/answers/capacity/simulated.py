@@ -6,7 +6,7 @@ numbers are tried depends on the load alone: looser limits never need more. Leav
 costs (`costmodel.answers.capacity`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -116,13 +116,13 @@ def simulated_plan(
     refused: list[InfeasibleError] = []
     served: list[SimulatedPlan] = []
     limits = {"most_batch": most_batch, "token_budget": token_budget}
-    scheduler = _scheduler(setting, most_batch, token_budget)
+    scheduler = scheduler_limits(setting, most_batch, token_budget)
     for draft in drafts:
         try:
-            by_rate = _planned(setting, draft, traffic, limits)
+            by_rate = planned_by_rate(setting, draft, traffic, limits)
             prepared = prepared_traffic(drafting(configuration, draft), traffic, scheduler)
             replicas, times = _least_replicas(prepared, by_rate, traffic)
-            whole = _planned(setting, draft, traffic, limits, replicas)
+            whole = planned_by_rate(setting, draft, traffic, limits, replicas)
         except InfeasibleError as error:
             refused.append(error)
         else:
@@ -151,7 +151,7 @@ def seen_by_plan(
     """
     if not traffic.limits.limited:
         return None
-    scheduler = _scheduler(planned.setting, most_batch, token_budget)
+    scheduler = scheduler_limits(planned.setting, most_batch, token_budget)
     try:
         prepared = prepared_traffic(drafting(configuration, planned.acceptance), traffic, scheduler)
         return simulated_times(prepared, traffic.load.requests_per_s / planned.replicas, traffic)
@@ -159,7 +159,7 @@ def seen_by_plan(
         return None
 
 
-def _scheduler(
+def scheduler_limits(
     setting: Setting, most_batch: int | None, token_budget: int | None
 ) -> dict[str, int | None]:
     """Limits of one scheduler, of which every data copy has its own."""
@@ -206,18 +206,37 @@ def prepared_traffic(
     return prepare(checked_scenario(written | ({"scheduler": stated} if stated else {}), None))
 
 
-def simulated_times(prepared: Prepared, rate_per_s: float, traffic: Traffic) -> SimulatedTimes:
+def simulated_times(
+    prepared: Prepared,
+    rate_per_s: float,
+    traffic: Traffic,
+    *,
+    workers: tuple[int, int] | None = None,
+    least_requests: int = 0,
+) -> SimulatedTimes:
     """What requests see that arrive at a rate, of a run long enough to say that no backlog grows.
 
     Args:
         prepared: the service.
         rate_per_s: requests per second.
         traffic: whose limits and seed count.
+        workers: that compute prompts, and that decode; None: one replica does both.
+        least_requests: that are simulated.
+
+    Raises:
+        InfeasibleError: no request fits the cache.
     """
-    first = open_requests(traffic.limits)
+    first = max(open_requests(traffic.limits), least_requests)
     count = first
     while True:
         scenario = prepared.scenario(traffic.seed, rate_per_s=rate_per_s, count=count)
+        if workers is not None and scenario.disaggregation is not None:
+            scenario = replace(
+                scenario,
+                replicas=workers[1],
+                router="least-loaded",
+                disaggregation=replace(scenario.disaggregation, prefill_replicas=workers[0]),
+            )
         result = simulate(replace(scenario, series=False))
         window = steady_window(
             result, slo_ttft_s=traffic.limits.ttft_s, slo_tpot_s=traffic.limits.tpot_s
@@ -238,7 +257,7 @@ def simulated_times(prepared: Prepared, rate_per_s: float, traffic: Traffic) -> 
     )
 
 
-def _planned(
+def planned_by_rate(
     setting: Setting,
     draft: Acceptance,
     traffic: Traffic,
@@ -273,23 +292,41 @@ def _least_replicas(
         seen[replicas] = simulated_times(prepared, rate, traffic)
         return seen[replicas].keeps(traffic.limits)
 
-    least = by_rate.replicas
+    most = by_rate.replicas << DOUBLINGS
+    enough = fewest(keeps, by_rate.replicas, most)
+    if enough is None:
+        setting, times = by_rate.setting, seen[most]
+        raise InfeasibleError(
+            f"SLO: {traffic.limits.words} cannot be met by {setting.target.name} on"
+            f" {setting.devices} x {setting.device.name}; the least are"
+            f" {times.ttft_s / MILLI:.3g} and {times.tpot_s / MILLI:.3g} ms, with"
+            f" {most:,} replicas"
+        )
+    return enough, seen[enough]
+
+
+def fewest(keeps: Callable[[int], bool], least: int, most: int) -> int | None:
+    """The smallest number that keeps limits, by doubling and bisection; None: not even the most does.
+
+    Which numbers are tried follows from the least and from what was kept: where limits are looser,
+    the answer is never larger, even if chance lets a number miss them that is larger than one that
+    keeps them.
+
+    Args:
+        keeps: whether a number does.
+        least: number that there is in any case, >= 1.
+        most: the least times a power of two.
+    """
     enough = least
     while not keeps(enough):
-        if enough >= least << DOUBLINGS:
-            setting, times = by_rate.setting, seen[enough]
-            raise InfeasibleError(
-                f"SLO: {traffic.limits.words} cannot be met by {setting.target.name} on"
-                f" {setting.devices} x {setting.device.name}; the least are"
-                f" {times.ttft_s / MILLI:.3g} and {times.tpot_s / MILLI:.3g} ms, with"
-                f" {enough:,} replicas"
-            )
+        if enough >= most:
+            return None
         enough *= 2
-    too_few = 0 if enough == least else enough // 2
-    while enough - too_few > 1 and enough > least:
+    too_few = least - 1 if enough == least else enough // 2
+    while enough - too_few > 1:
         middle = (enough + too_few) // 2
         if keeps(middle):
             enough = middle
         else:
             too_few = middle
-    return enough, seen[enough]
+    return enough

@@ -167,3 +167,72 @@ def test_a_profile_that_is_none_names_its_line(rooftree, tmp_path, text, said):
     assert str(path) in done.err and said in done.err
     beside = rooftree(*words, "--rate", "3")
     assert "--profile: has rates of its own; leave out --rate" in beside.err
+
+
+def test_pools_stand_beside_one_pool(rooftree):
+    words = (
+        *ASKED,
+        "--device",
+        "h100-sxm,b200-sxm",
+        "--slo-ttft",
+        "p99:250",
+        "--slo-tpot",
+        "p99:12",
+    )
+    answer = rooftree(*words, "--disaggregate", "--json").answer
+    rows = answer["plans"]
+    assert [row["device"] for row in rows] == ["h100-sxm"] * 2 + ["b200-sxm"] * 2
+    assert rooftree(*words, "--json").answer["plans"] == rows[::2]
+    for one, pools in zip(rows[::2], rows[1::2], strict=True):
+        assert "prompt_workers" not in one
+        assert pools["devices"] == pools["prompt_workers"] + pools["decode_workers"] >= 2
+        assert pools["simulated"]["ttft_s"] <= 0.25 and pools["simulated"]["tpot_s"] <= 0.012
+        assert 0.0 < pools["utilisation_ratio"] <= 0.8
+        assert pools["usd_per_hour"] / pools["devices"] == pytest.approx(
+            one["usd_per_hour"] / one["devices"]
+        )
+    shown = rooftree(*words, "--disaggregate").out
+    assert "prompts + decode" in shown and "1 + 1" in shown
+
+
+def test_what_pools_cannot_do_is_a_row(rooftree):
+    spread = ("--model", "deepseek-v3", "--device", "h200-sxm", "--tp", "8", "--dp", "2")
+    words = ("capacity", *spread, *LOAD, "--ep", "16", "--disaggregate")
+    one, pools = rooftree(*words, "--json").answer["plans"]
+    assert one["feasible"] and not pools["feasible"]
+    assert pools["reason"].startswith("pools: prompts have workers of their own where no data")
+
+
+def test_a_buyer_goes_from_devices_to_a_day_without_a_dead_end(rooftree, tmp_path):
+    """Three devices in two formats, percentiles, pools, then the hours of a day."""
+    devices = ("--device", "h100-sxm,b200-sxm,tpu-v6e", "--dtype", "fp8,nvfp4")
+    first = rooftree(*ASKED, *devices, "--json").answer
+    assert len(first["plans"]) == 6 and all(row["feasible"] for row in first["plans"])
+    best = first["best"]
+    limits = ("--slo-ttft", "p99:500", "--slo-tpot", "p95:25")
+    chosen = ("--device", best["device"], "--dtype", best["dtype"])
+    held = rooftree(*ASKED, *chosen, *limits, "--disaggregate", "--json").answer
+    assert held["best"]["devices"] <= min(
+        row["devices"] for row in held["plans"] if row["feasible"]
+    )
+    path = tmp_path / "day.csv"
+    path.write_text("hour,rate\n" + "".join(f"{at},{at + 7}\n" for at in range(24)))
+    day = rooftree(
+        *("capacity", "--model", "llama-3.1-8b", *LOAD[2:], *chosen, *limits),
+        *("--profile", path, "--json"),
+    ).answer
+    assert day["inputs"]["rate"] == 30 and len(day["day"]["hours"]) == 24
+    assert day["plans"][0] == held["plans"][0]
+    searched = rooftree(
+        *ASKED,
+        *devices[:2],
+        *limits,
+        "--search",
+        "full",
+        "--devices",
+        "8",
+        "--json",
+        *("--method", "plain-decoding"),
+    ).answer
+    named = {row["device"] for row in searched["plans"]}
+    assert named == {"h100-sxm", "b200-sxm", "tpu-v6e"}
