@@ -11,7 +11,7 @@ ROUNDS ?= 5
 export PYTHONDONTWRITEBYTECODE :=
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup check test test-fast slow mutants bench bench-browser fuzz faults lock lowest golden browser screenshots demo wheel-test clean
+.PHONY: setup check test test-fast slow mutants bench bench-browser fuzz faults lock lowest golden validation browser screenshots demo wheel-test clean
 
 setup: $(STAMP)
 
@@ -71,6 +71,9 @@ golden: setup  ## which predictions moved against the committed ones, and which 
 	$(BIN)/python tests/golden/regenerate.py
 	PYTHONPATH=. $(BIN)/python tests/golden/regenerate_validation.py
 	PYTHONPATH=. $(BIN)/python tests/golden/regenerate_outputs.py
+
+validation: setup  ## VALIDATION.md of the committed results
+	PYTHONPATH=. $(BIN)/python -m tests.validation_page.page
 
 browser: setup  ## open the HTML report in headless Chromium
 	$(BIN)/python -m pytest tests/browser -m "browser" --no-header

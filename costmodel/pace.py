@@ -54,6 +54,7 @@ _REFINE_RANGES = {
     "closing_passes": (0, _MOST_TOKENS),
     "copies": (1, 1024),
     "vocab_state_bytes": (0.0, 1024.0),
+    "launch_ratio": (0.0, 100.0),
 }
 
 
@@ -100,6 +101,11 @@ class Refine:
             none.
         vocab_state_bytes: bytes of a value that is kept per token of a block and entry of the
             vocabulary, and read and written in every pass; 0: none is.
+        launch_ratio: operations that its authors' code dispatches in a layer of a pass which renews
+            nothing, over those of a plain layer; the host launches them for so much longer where
+            passes are not captured.
+        waits_in_layers: that code reads positions back from the device in every such layer, so that
+            host and device take turns there.
 
     Raises:
         UnknownNameError: a kind of pass or a commit rule that does not exist.
@@ -121,6 +127,8 @@ class Refine:
     copies: int = 1
     auxiliary: str = ""
     vocab_state_bytes: float = 0.0
+    launch_ratio: float = 1.0
+    waits_in_layers: bool = False
 
     def __post_init__(self) -> None:
         for kind, name, choices in (

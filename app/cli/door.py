@@ -16,7 +16,7 @@ from app.answers.answer import Answer
 from app.cli import completion
 from app.cli.progress import remark
 from app.questions import fields as table
-from app.questions.field import Group, NamedField, Question, fields_of
+from app.questions.field import Group, NamedField, Question, begins_of, fields_of
 from app.questions.places import is_object, require_file, require_folder
 from app.render.csv import write_csv
 from app.render.files import write_files, write_plot
@@ -167,7 +167,7 @@ def _with_family(models: str, values: Mapping[str, Any]) -> str:
 def command_of(verb: Verb) -> Callable[..., Any]:
     """A verb as typer takes it: options in place of its parameters."""
 
-    def run(running: typer.Context, **values: Any) -> Any:
+    def run(running: typer.Context, help_all: bool = False, **values: Any) -> Any:
         sources = {name: running.get_parameter_source(name) for name in values}
         stated = {
             f.name: _read(f, values[f.name])
@@ -193,7 +193,7 @@ def command_of(verb: Verb) -> Callable[..., Any]:
         for f in sorted(fields_of(verb), key=_position)
     ]
     # typer reads the options of a function off its signature
-    run.__signature__ = inspect.Signature([context, *options])  # type: ignore[attr-defined]
+    run.__signature__ = inspect.Signature([context, *options, *([_ALL] if begins_of(verb) else [])])  # type: ignore[attr-defined]
     run.__annotations__ = {}
     run.__name__, run.__doc__ = verb.__name__, verb.__doc__
     return run
@@ -249,15 +249,44 @@ def _repeated(hint: Any) -> str | None:
     return None
 
 
+def _help_all(running: typer.Context, wanted: bool) -> None:
+    """Print the help with every option, and end."""
+    if wanted:
+        running.meta[_WITH_ALL] = True
+        print(running.get_help())
+        raise typer.Exit
+
+
+_WITH_ALL = "rooftree.help_all"
+_ALL = inspect.Parameter(
+    "help_all",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[
+        bool,
+        typer.Option(
+            "--help-all", callback=_help_all, is_eager=True, help="Show all options and exit."
+        ),
+    ],
+)
+
+
 class PanelledCommand(typer.core.TyperCommand):
-    """A command whose help shows its options by the group in which a person looks for them."""
+    """A command whose help shows its options by the group in which a person looks for them.
+
+    Of a question that names where people begin, `--help` shows these options alone.
+    """
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write a section for every group that has options, the arguments first."""
+        begins = () if ctx.meta.get(_WITH_ALL) else begins_of(ctx.obj)
         sections: dict[str, list[tuple[str, str]]] = {
             title: [] for title in ("Arguments", *map(str, Group))
         }
         for parameter in self.get_params(ctx):
+            is_ours = parameter.name not in ("help", "help_all")
+            if begins and is_ours and parameter.name not in begins:
+                continue
             if (record := parameter.get_help_record(ctx)) is not None:
                 usual = "Arguments" if parameter.param_type_name == "argument" else Group.OUTPUT
                 title = getattr(parameter, "rich_help_panel", None) or usual

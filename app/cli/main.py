@@ -113,7 +113,7 @@ def _declare() -> None:
     for words, verb in VERBS.items():
         family, _, name = words.rpartition(" ")
         place = families[family] if family else cli
-        place.command(name, cls=PanelledCommand)(command_of(verb))
+        place.command(name, cls=PanelledCommand, context_settings={"obj": verb})(command_of(verb))
     for name, family_commands in families.items():
         cli.add_typer(family_commands, name=name)
 

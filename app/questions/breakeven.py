@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 
 from app.questions.field import Field, Group, Question
 from app.questions.fields import (
+    Against,
     Batch,
     Context,
     DraftShapes,
@@ -35,6 +36,18 @@ class BreakevenQuestion(
     """
 
     answered_by: ClassVar[str] = "app.answers.breakeven"
+    begins: ClassVar[tuple[str, ...]] = (
+        "model",
+        "device",
+        "engine",
+        "tp",
+        "method",
+        "batch",
+        "context",
+        "drafter",
+        "out",
+        "json",
+    )
     model: Model
     method: MethodOrTraces = ""
     trace: Trace = None
@@ -42,6 +55,7 @@ class BreakevenQuestion(
     shape: DraftShapes = None
     batch: Batch = (1, 8, 64)
     context: Context = (1024,)
+    against: Against = ""
     draft_tokens: Annotated[
         tuple[int, ...] | None,
         Field(

@@ -23,6 +23,17 @@ class CalibrateQuestion(ScreenOptions, Question):
     """
 
     answered_by: ClassVar[str] = "app.answers.calibration.calibrate"
+    begins: ClassVar[tuple[str, ...]] = (
+        "kernels",
+        "device",
+        "here",
+        "base",
+        "server",
+        "budget_s",
+        "share",
+        "out",
+        "resume",
+    )
     kernels: Annotated[
         list[Path] | None,
         Field("Table of kernel timings, Parquet or CSV; repeat for several.", Group.RUN),

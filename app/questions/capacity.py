@@ -11,6 +11,7 @@ from app.questions.fields import (
     Expert,
     Model,
     Pipeline,
+    RequestFile,
     Seed,
     SloTpot,
     SloTtft,
@@ -36,6 +37,18 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
     """
 
     answered_by: ClassVar[str] = "app.answers.capacity"
+    begins: ClassVar[tuple[str, ...]] = (
+        "model",
+        "device",
+        "rate",
+        "prompt",
+        "output",
+        "slo_ttft",
+        "slo_tpot",
+        "method",
+        "most_devices",
+        "json",
+    )
     model: Model
     rate: Annotated[float | None, Field("Requests per second.", Group.WORKLOAD)] = None
     prompt: Annotated[
@@ -56,10 +69,7 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
             also="--output",
         ),
     ] = None
-    requests: Annotated[
-        Path | None,
-        Field("Recorded requests (.parquet) instead of lengths.", Group.WORKLOAD),
-    ] = None
+    requests: RequestFile = None
     profile: Annotated[
         Path | None,
         Field(

@@ -125,6 +125,18 @@ class ExportQuestion(ImitatedOptions, ServedOptions, StartedOptions, Question):
     """
 
     answered_by: ClassVar[str] = "app.answers.export"
+    begins: ClassVar[tuple[str, ...]] = (
+        "config",
+        "model",
+        "method",
+        "draft_tokens",
+        "tp",
+        "batch",
+        "out",
+        "approximate",
+        "engine_version",
+        "json",
+    )
     engine: Annotated[
         str,
         Field(

@@ -204,10 +204,13 @@ class Question:
 
     Attributes:
         answered_by: module with `answer(question)`, which is loaded when the question is asked.
+        begins: the fields that `--help` shows, by name; `--help-all` shows the others too. Empty:
+            all, where they are few.
         stated: names of the fields that a person stated, as opposed to defaults.
     """
 
     answered_by: ClassVar[str]
+    begins: ClassVar[tuple[str, ...]] = ()
     stated: frozenset[str] = frozenset()
 
     @property
@@ -255,6 +258,12 @@ def refuse(question: Question, rules: Mapping[str, str]) -> None:
             value = named.written(getattr(question, named.name))
             shown = value if isinstance(value, str | float | int) else ",".join(stated_words(value))
             raise InputError(rules[named.name], key=named.option, value=shown)
+
+
+def begins_of(verb: Callable[..., Question]) -> tuple[str, ...]:
+    """The fields that a verb's help begins with; empty where it shows all."""
+    names: tuple[str, ...] = getattr(verb, "begins", ())
+    return names
 
 
 @lru_cache

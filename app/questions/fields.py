@@ -487,6 +487,15 @@ Canvas = Annotated[
         "Tokens behind the prompt that are refined; default: as recorded.", Group.MASKED, least=1
     ),
 ]
+Against = Annotated[
+    str,
+    Field(
+        "Model whose plain decoding masked blocks are compared with, on the same devices; default:"
+        " the same model, one token a pass.",
+        Group.MASKED,
+        names="models",
+    ),
+]
 SloTtft = Annotated[
     Limit | None,
     Field(

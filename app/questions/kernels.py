@@ -18,6 +18,18 @@ class KernelsQuestion(ScreenOptions, Question):
     """
 
     answered_by: ClassVar[str] = "app.answers.kernels"
+    begins: ClassVar[tuple[str, ...]] = (
+        "operation",
+        "model",
+        "device",
+        "dtype",
+        "batch",
+        "context",
+        "plot",
+        "out",
+        "profile",
+        "json",
+    )
     operation: Annotated[
         str,
         Field(

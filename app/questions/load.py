@@ -24,6 +24,18 @@ class LoadQuestion(ScreenOptions, RequestOptions, LiveServerOptions, Question):
     """
 
     answered_by: ClassVar[str] = "app.answers.live.load"
+    begins: ClassVar[tuple[str, ...]] = (
+        "url",
+        "model",
+        "requests",
+        "rate",
+        "count",
+        "prompt_tokens",
+        "output_tokens",
+        "out",
+        "duration_s",
+        "resume",
+    )
     out: Annotated[
         Path,
         Field("Folder for the answers; unfinished work is kept there too.", Group.OUTPUT),

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 from app.questions.field import Field, Group, Question
 from app.questions.fields import (
+    Against,
     Batch,
     Context,
     Data,
@@ -51,6 +52,19 @@ class OptimizeQuestion(
     """
 
     answered_by: ClassVar[str] = "app.answers.optimize.answer"
+    begins: ClassVar[tuple[str, ...]] = (
+        "model",
+        "device",
+        "engine",
+        "tp",
+        "batch",
+        "context",
+        "drafter",
+        "trace",
+        "slo_tpot",
+        "out",
+        "json",
+    )
     after: Annotated[
         Path | None,
         Field(
@@ -89,6 +103,7 @@ class OptimizeQuestion(
     ] = ""
     batch: Batch = DEFAULT_BATCHES
     context: Context = (1024,)
+    against: Against = ""
     shape: DraftShapes = None
     draft_tokens: DraftTokens = None
     tree_nodes: Annotated[

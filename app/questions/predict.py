@@ -43,6 +43,19 @@ class PredictQuestion(
     """
 
     answered_by: ClassVar[str] = "app.answers.predict"
+    begins: ClassVar[tuple[str, ...]] = (
+        "model",
+        "device",
+        "engine",
+        "tp",
+        "batch",
+        "context",
+        "drafter",
+        "trace",
+        "shape",
+        "explain",
+        "json",
+    )
     model: Model = ""
     table: Annotated[
         Path | None,

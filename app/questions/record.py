@@ -22,6 +22,17 @@ class RecordQuestion(ScreenOptions, RequestOptions, Question):
     """
 
     answered_by: ClassVar[str] = "app.answers.recordings.record"
+    begins: ClassVar[tuple[str, ...]] = (
+        "model",
+        "prompts",
+        "drafter",
+        "temperature",
+        "max_new_tokens",
+        "server",
+        "masked",
+        "out",
+        "resume",
+    )
     out: Annotated[
         Path,
         Field("Folder for the traces; unfinished work is kept there too.", Group.OUTPUT),

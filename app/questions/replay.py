@@ -22,6 +22,18 @@ class ReplayQuestion(OutputOptions, PlacedOptions, Question):
     """
 
     answered_by: ClassVar[str] = "app.answers.replay"
+    begins: ClassVar[tuple[str, ...]] = (
+        "trace",
+        "draft_tokens",
+        "tree",
+        "shape",
+        "held_out",
+        "model",
+        "device",
+        "batch",
+        "json",
+        "out",
+    )
     trace: Annotated[
         Path,
         Field(

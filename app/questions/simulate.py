@@ -42,6 +42,21 @@ class SimulateQuestion(
     """
 
     answered_by: ClassVar[str] = "app.answers.simulations.simulate"
+    begins: ClassVar[tuple[str, ...]] = (
+        "model",
+        "device",
+        "tp",
+        "requests",
+        "rate",
+        "prompt_tokens",
+        "output_tokens",
+        "method",
+        "draft_tokens",
+        "slo_tpot",
+        "scenario",
+        "assigned",
+        "json",
+    )
     model: ModelOfScenario = None
     trace: Annotated[
         str | None,

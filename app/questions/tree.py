@@ -52,6 +52,17 @@ class TreeQuestion(
     """
 
     answered_by: ClassVar[str] = "app.answers.trees.tree"
+    begins: ClassVar[tuple[str, ...]] = (
+        "acceptance",
+        "nodes",
+        "depth",
+        "batch",
+        "model",
+        "device",
+        "method",
+        "json",
+        "out",
+    )
     model: Model = ""
     method: Annotated[
         str,

@@ -225,6 +225,19 @@ class ValidateQuestion(
     """
 
     answered_by: ClassVar[str] = "app.answers.validation.validate"
+    begins: ClassVar[tuple[str, ...]] = (
+        "model",
+        "device",
+        "drafter",
+        "batch",
+        "engine",
+        "server",
+        "quick",
+        "budget_s",
+        "profile",
+        "out",
+        "resume",
+    )
     out: Annotated[Path, Field("Folder for traces, runs and the report.", Group.OUTPUT)] = Path(
         "rooftree-out/validate"
     )

@@ -98,7 +98,8 @@ def estimate(
     Raises:
         InputError: a non-positive or non-finite batch or context.
     """
-    plain = plain or step_cost(setting, geometric(0.0, 0), batch=batch, context=context)
+    compared = setting.against or setting
+    plain = plain or step_cost(compared, geometric(0.0, 0), batch=batch, context=context)
     step = step_cost(setting, acceptance, batch=batch, context=context)
     shape = np.broadcast_shapes(np.shape(batch), np.shape(context))
     step_s = np.broadcast_to(step.total_s, shape)

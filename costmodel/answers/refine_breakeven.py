@@ -1,9 +1,9 @@
 """From how many tokens a pass does a masked decoder beat its autoregressive twin?
 
-The twin is the same model decoded one token a pass with a KV cache. What a pass of a masked decoder
-costs depends on how many tokens it commits, because passes that renew a cache are spread over fewer
-of them: the least pace is searched for. Leaves out which batches pay at a given pace
-(`breakeven.paying_batches`).
+The twin is the same model, or the one that the setting names in its place, decoded one token a pass
+with a KV cache. What a pass of a masked decoder costs depends on how many tokens it commits,
+because passes that renew a cache are spread over fewer of them: the least pace is searched for.
+Leaves out which batches pay at a given pace (`breakeven.paying_batches`).
 """
 
 from dataclasses import dataclass

@@ -108,6 +108,34 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
     )
 
 
+def compared_with(setting: Setting, configuration: DecodingConfiguration, model: str) -> Setting:
+    """A setting whose speeds are compared with another model, decoded token by token on the same
+    devices.
+
+    Args:
+        setting: of the configuration.
+        configuration: model, device, method and formats by name.
+        model: the other one; empty: the setting stays as it is.
+
+    Raises:
+        InputError: a model that is unknown, or is not decoded token by token.
+
+    Example:
+        >>> masked = DecodingConfiguration(method="fast-dllm", deployment=DeploymentNames(model="llada-8b"))
+        >>> other = compared_with(build_setting(masked), masked, "llama-3.1-8b").against
+        >>> other.target.name, other.drafter.method.slug
+        ('llama-3.1-8b', 'autoregressive')
+    """
+    if not model:
+        return setting
+    deployment = replace(configuration.deployment, model=model)
+    other = build_setting(DecodingConfiguration(deployment=deployment))
+    if other.target.decodes_blocks:
+        rule = "must be decoded token by token, and decodes masked blocks"
+        raise InputError(rule, key="against", value=model)
+    return replace(setting, against=other)
+
+
 def configured_method(configuration: DecodingConfiguration) -> Method:
     """The entry that a configuration names, as it runs under the policy and on the canvas that it
     states.

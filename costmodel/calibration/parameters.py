@@ -108,6 +108,7 @@ GROUPS: dict[str, tuple[Parameter, ...]] = {
         _share("mla.compute_efficiency", 0.6),
         _time("mla.tile_s", 3, 30),
         _norm("mla.norm", 2.0),
+        Parameter(name="mla.pair_ratio", low=1.0, high=4.0, start=1.4),
         _time("mla.wave_s", 2, 20),
         Parameter(name="mla.reread_ratio", low=0.0, high=2.0, start=0.3),
     ),

@@ -22,7 +22,8 @@ class PolicyPoint(Pick):
     Args:
         place: among the candidates.
         tokens_per_s: of the whole batch; -inf where it does not fit the memory.
-        plain_tokens_per_s: of the same model decoded one token a pass with a KV cache.
+        plain_tokens_per_s: of the model that it is compared with, decoded one token a pass with a
+            KV cache.
         meets: it may be chosen: it fits, and agrees as much as a floor.
         on_front: nothing there is as fast and agrees more.
     """
@@ -62,7 +63,7 @@ def policy_points(optimum: Optimum, *, batch: int, context: int, floor: float) -
     """
     at = (slice(None), *optimum.place(batch, context))
     first = optimum.evaluations[0].contender
-    plain = estimate(first.setting, first.candidates[0], batch=batch, context=context)
+    compared = estimate(first.setting, first.candidates[0], batch=batch, context=context)
     points = [
         PolicyPoint(
             configuration=replace(
@@ -74,7 +75,7 @@ def policy_points(optimum: Optimum, *, batch: int, context: int, floor: float) -
             acceptance=candidate,
             place=place,
             tokens_per_s=float(speed),
-            plain_tokens_per_s=float(plain.tokens_per_s),
+            plain_tokens_per_s=batch / float(compared.plain.total_s),
             meets=bool(np.isfinite(speed)) and agrees(candidate, floor),
         )
         for evaluation in optimum.evaluations

@@ -51,6 +51,7 @@ class DraftAxes(TypedDict, total=False):
         stop: a rule by which drafts may end early; compared beside those that it does not end.
         shapes: what is compared instead of all that, beside plain decoding.
         policies: of masked blocks, to compare on recorded prompts; None: the usual ones.
+        against: model whose plain decoding masked blocks are compared with; empty: their own.
         match_rate: share of steps with a proposal, for n-gram traces that did not record it.
     """
 
@@ -59,6 +60,7 @@ class DraftAxes(TypedDict, total=False):
     stop: Stop | None
     shapes: Sequence[DraftShape] | None
     policies: Sequence[RefinePolicy] | None
+    against: str
     match_rate: float | None
 
 
@@ -239,7 +241,12 @@ def compare(
         if source.prompts is not None:
             mine = [policy for policy in policies if policy.cache == source.prompts.cache]
             refining, unable = policy_contenders(
-                configuration, source.prompts, mine, source=index, seed=seed
+                configuration,
+                source.prompts,
+                mine,
+                source=index,
+                seed=seed,
+                against=axes.get("against", ""),
             )
             contenders += refining
             unplayed += unable

@@ -44,6 +44,8 @@ class Deployment:
         host_layer_s: seconds in which the host launches one layer where passes are not captured;
             the device waits for it, so that a pass takes the longer of both.
         host_pass_s: the same for what a pass runs beside its layers.
+        host_waits: the host waits for the device in every layer that it launches, so that a pass
+            takes as long as both one after the other.
         head_norm_kernels: launches per layer to normalise queries and keys, where the model does; 0
             where that is part of the rotation.
         norms_in_reductions: the all-reduce also adds the residual and normalises, so that no kernel
@@ -89,6 +91,7 @@ class Deployment:
     graphs: bool = True
     host_layer_s: float = 0.0
     host_pass_s: float = 0.0
+    host_waits: bool = False
     head_norm_kernels: int = 1
     norms_in_reductions: bool = False
     reductions: Reductions = field(default_factory=Reductions)

@@ -140,7 +140,8 @@ def with_launches(deployment: Deployment, cost: PassCost, *, layers: float) -> P
     if not host_s:
         return cost
     # launches run ahead of the device, so only what exceeds its work is waited for
-    waiting = np.maximum(host_s - cost.total_s, 0.0)
+    hidden = np.zeros(()) if deployment.host_waits else cost.total_s
+    waiting = np.maximum(host_s - hidden, 0.0)
     zero = np.zeros(())
     host = Operation("host", Timing(waiting, zero, zero, waiting), Work(zero, zero))
     return replace(

@@ -201,7 +201,8 @@ class LatentAttention(OperationConstants):
         launch_s: fixed cost of a call.
         bandwidth_efficiency: share of the bandwidth.
         compute_efficiency: share of the peak.
-        tile_s: time of 64 cached tokens, where the cache of a request is not split.
+        tile_s: time of 64 cached tokens on one processor, where the cache of a request is not split.
+        pair_ratio: time of the same where the processor's neighbour walks too, in multiples of it.
         norm: p of the p-norm that joins that walk and the roofs.
         wave_s: cost of each wave of requests' head tiles over the processors.
         reread_ratio: share of the cache that a further tile of 16 query heads reads from memory
@@ -214,6 +215,7 @@ class LatentAttention(OperationConstants):
     compute_efficiency: float = efficiency()
     tile_s: float = launch()
     norm: float = bounded(1.0, math.inf)
+    pair_ratio: float = neutral(1.0, 4.0, 1.0)
     wave_s: float = neutral(0.0, 1.0, 0.0)
     reread_ratio: float = neutral(0.0, 2.0, 0.0)
 

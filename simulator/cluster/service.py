@@ -40,7 +40,7 @@ class Disaggregated:
         self.link = new_link(
             joined.transfer_latency_s,
             joined.transfer_token_s,
-            delivers_later=joined.delivers == "decode",
+            deferred=joined.delivers == "decode",
         )
 
     def run(self, progress: Progress | None) -> None:

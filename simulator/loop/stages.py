@@ -30,7 +30,7 @@ class LinkState:
     Args:
         latency_s: of a transfer, whatever its size.
         token_s: of it, by token of the prompt.
-        delivers_later: 1: the stage that decodes delivers the first token, once it has the cache.
+        deferred: 1: the stage that decodes delivers the first token, once it has the cache.
         turn: the stage that is running: `NOBODY`, `PROMPTS` or `DECODERS`.
         until_s: when the turn ends.
         prompts_handed: ends of the prompts' stage that were handed over.
@@ -39,7 +39,7 @@ class LinkState:
 
     latency_s: float = 0.0
     token_s: float = 0.0
-    delivers_later: int = 0
+    deferred: int = 0
     turn: int = NOBODY
     until_s: float = 0.0
     prompts_handed: int = 0
@@ -59,10 +59,10 @@ class StageState(NamedTuple):
     rules: Rules
 
 
-def new_link(latency_s: float, token_s: float, *, delivers_later: bool) -> Link:
+def new_link(latency_s: float, token_s: float, *, deferred: bool) -> Link:
     """Two stages of which neither has run; see `LinkState`."""
     link = np.zeros(1, LINK)[0]
-    link.latency_s, link.token_s, link.delivers_later = latency_s, token_s, int(delivers_later)
+    link.latency_s, link.token_s, link.deferred = latency_s, token_s, int(deferred)
     return link
 
 
@@ -71,7 +71,7 @@ def _arrive(link: Link, request: Request, prompt: Request) -> float:
     """Let the cache of a prompt that has ended reach the replicas that decode; when it does."""
     arrives_s = prompt.last_s + (link.latency_s + link.token_s * prompt.prompt)
     arrive_with_cache(request, prompt)
-    if link.delivers_later:
+    if link.deferred:
         request.first_s = arrives_s
         request.delivered_s = arrives_s
     return float(arrives_s)

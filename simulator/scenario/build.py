@@ -189,6 +189,7 @@ def prepare(written: ScenarioFile) -> Prepared:
             *(() if drafter is None else drafter.notes),
             *timer_notes,
             *speculation_notes,
+            *_prefix_notes(written, source),
         ),
     )
 
@@ -203,6 +204,20 @@ def _recorded_requests(written: ScenarioFile) -> RequestTrace | None:
             "must hold at least one request", file=source.file, key="requests", value=0
         )
     return source
+
+
+def _prefix_notes(written: ScenarioFile, source: RequestTrace | None) -> tuple[str, ...]:
+    """What has to be said where a prefix cache is asked for and nothing tells what prompts share."""
+    shares = written.deployment.shared_prefix_tokens or (
+        source is not None and source.prefix_blocks is not None
+    )
+    if not written.scheduler.prefix_cache or shares:
+        return ()
+    whose = "drawn requests" if source is None else f"the requests of {source.file}"
+    return (
+        f"a prefix cache is asked for, and {whose} tell of no prefix: it finds nothing; sessions,"
+        " block ids or deployment.shared_prefix_tokens tell what prompts share",
+    )
 
 
 def _timer(

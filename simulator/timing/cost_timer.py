@@ -102,7 +102,7 @@ class CostModelTimer:
         self.plan = plan
         self.passes = passes
         self.least = least
-        self._kept: dict[tuple[TableSize, bool], Tables] = {}
+        self._cached: dict[tuple[TableSize, bool], Tables] = {}
 
     def __call__(
         self,
@@ -134,17 +134,19 @@ class CostModelTimer:
         """
         if self.least is not None:
             size = _doubled(self.least, size)
-        if (size, drafts) not in self._kept:
+        if (size, drafts) not in self._cached:
             if self.least is None:
-                self._kept.clear()
-            self._kept[size, drafts] = self._draft_tables(size) if drafts else self._tabulate(size)
-        return self._kept[size, drafts]
+                self._cached.clear()
+            self._cached[size, drafts] = (
+                self._draft_tables(size) if drafts else self._tabulate(size)
+            )
+        return self._cached[size, drafts]
 
     def _rounded(self, size: TableSize) -> TableSize:
         """At least this size, and as much as the tables at hand, so that single questions seldom
         rebuild them.
         """
-        latest = next((size for size, _ in reversed(self._kept)), TableSize(2048, 256, 8192, 9))
+        latest = next((size for size, _ in reversed(self._cached)), TableSize(2048, 256, 8192, 9))
         rows, requests, context, query_tokens = (
             max(a, b) for a, b in zip(size[:4], latest[:4], strict=True)
         )

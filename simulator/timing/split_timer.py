@@ -25,7 +25,7 @@ from simulator.loop.state import Real
 from simulator.loop.tables import Tables
 from simulator.timing.cost_timer import CostModelTimer, TableSize, extended
 
-_FEED_FORWARD = ("gate", "up", "gate_up", "down", "router")
+_FEED_FORWARD = ("gate", "up", "gate_up", "down")  # routers run beside attention (section 7.1)
 _SHARED = ("elementwise", "allreduce")  # half of them stands before each side's layers
 _OUTSIDE_LAYERS = ("head", "sampler")
 

@@ -16,9 +16,11 @@ ASKED = {
 }
 
 
-def test_both_verbs_agree_on_where_masked_blocks_pay(root):
+@pytest.mark.parametrize("against", ["", "llama-3.1-8b"])
+def test_both_verbs_agree_on_where_masked_blocks_pay(root, against):
     trace = root / "traces/recorded/confidence/masked-names--dual-cache.parquet"
-    searched = {**ASKED, "trace": [trace], "quality_floor": 0.9, "out": None}
+    asked = ASKED | {"against": against}
+    searched = {**asked, "trace": [trace], "quality_floor": 0.9, "out": None}
     optimized = ask(OptimizeQuestion, searched, silent=True)
     assert len(optimized.choices) == 2
     for place, row in enumerate(optimized.choices):
@@ -30,7 +32,7 @@ def test_both_verbs_agree_on_where_masked_blocks_pay(root):
             "cache": row.cache,
             "canvas": optimized.quality.canvas_tokens,
         }
-        alone = ask(BreakevenQuestion, ASKED | stated, silent=True)
+        alone = ask(BreakevenQuestion, asked | stated, silent=True)
         point = alone.points[place]
         assert point.least_tokens_per_step == row.needed_tokens_per_step
         assert tuple(point.least_tokens_per_step_interval) == row.needed_tokens_per_step_interval

@@ -1,12 +1,12 @@
-"""The README's question: diffusion or token by token, and with which threshold, block and cache?"""
+"""The guide's question: diffusion or token by token, and with which threshold, block and cache?"""
 
 import re
 
 
-def test_the_winner_of_the_readme_is_priced_and_compared_with_its_twin(user, tmp_path, root):
-    readme = (root / "README.md").read_text()
+def test_the_winner_of_the_guide_is_priced_and_compared_with_its_twin(user, tmp_path, root):
+    guide = (root / "GUIDE.md").read_text()
     command = re.search(
-        r"^    (rooftree optimize .*--quality-floor .*)$", readme, flags=re.MULTILINE
+        r"^    (rooftree optimize .*--quality-floor .*)$", guide, flags=re.MULTILINE
     ).group(1)
     found = user(f"{command} --json --out serving").answer
     assert found["quality"]["floor"] == 0.95 and set(found["quality"]["prompts"]) == {

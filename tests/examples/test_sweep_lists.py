@@ -1,4 +1,4 @@
-"""The README's lists: every model on every device, then only what a new release moved."""
+"""The guide's lists: every model on every device, then only what a new release moved."""
 
 import itertools
 import re
@@ -9,10 +9,10 @@ import yaml
 KEYS = ["model", "device", "engine", "tensor_parallel", "drafter", "batch", "context"]
 
 
-def test_the_lists_of_the_readme_become_one_table(user, tmp_path, root):
-    readme = (root / "README.md").read_text()
-    text = re.search(r"```yaml\n(# lists\.yaml.*?)```", readme, flags=re.DOTALL).group(1)
-    command = re.search(r"^    (rooftree sweep lists\.yaml .*)$", readme, flags=re.MULTILINE).group(
+def test_the_lists_of_the_guide_become_one_table(user, tmp_path, root):
+    guide = (root / "GUIDE.md").read_text()
+    text = re.search(r"```yaml\n(# lists\.yaml.*?)```", guide, flags=re.DOTALL).group(1)
+    command = re.search(r"^    (rooftree sweep lists\.yaml .*)$", guide, flags=re.MULTILINE).group(
         1
     )
     (tmp_path / "lists.yaml").write_text(text)

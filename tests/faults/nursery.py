@@ -15,7 +15,6 @@ import sys
 import time
 import traceback
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 PATIENCE_S = 300.0
@@ -133,7 +132,8 @@ def _measure_steadily():
 
     sweep.sets_needed, sweep.is_cold = lambda *_, **__: 1, lambda *_, **__: True
     timing.cpu_time = lambda calls, start, count: (1e-3 * count, 1e-3 * count)
-    device.calibrate_device = partial(device.calibrate_device, isolate=False)
+    # of the function itself: later lives have it imported under its name already
+    device.calibrate_device.__kwdefaults__["isolate"] = False
     device.calibration_jobs = _few_jobs
 
 

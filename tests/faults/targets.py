@@ -55,6 +55,7 @@ from tests.traces.toy_masked import EVERY_RULE, toy_trace
 from traces.importers.formats import (
     READERS,
     REQUEST_READERS,
+    import_confidence,
     import_requests,
     import_trace,
     read_requests_any,
@@ -373,7 +374,7 @@ def targets(folder):
     Args:
         folder: where seeds that are files may be written.
     """
-    imported = {**samples.ACCEPTANCE, **samples.REQUESTS}
+    imported = {**samples.ACCEPTANCE, **samples.REQUESTS, **samples.CONFIDENCE}
     texts = [row[1] for row in imported.values()] + [text for text, _ in samples.REFUSED.values()]
     listed = [row[1] for row in samples.REQUESTS.values()]
     devices = [
@@ -435,6 +436,12 @@ def targets(folder):
         "import": Target(20, engine_file, read_trace, ".log"),
         "import-json": Target(4, engine_file, read_trace, ".json"),
         "import-named": Target(4, engine_file, _named, ".txt"),
+        "masked-passes": Target(
+            4,
+            lambda generator: engine_file(generator, [samples.PASSES]),
+            lambda file: import_confidence("masked-passes", file),
+            ".jsonl",
+        ),
         "requests": Target(
             8, lambda generator: engine_file(generator, listed), read_requests_any, ".csv"
         ),

@@ -130,12 +130,12 @@ def test_carried_over_constants_are_marked_and_widened():
 
 
 def test_a_relative_of_a_relative_widens_once():
-    l4, h100 = load_device("l4"), load_device("h100-sxm")
-    assert l4.constants.residual_ratio["mla"] == pytest.approx(
+    pro, h100 = load_device("rtx-5090"), load_device("h100-sxm")
+    assert pro.constants.residual_ratio["mla"] == pytest.approx(
         3 * h100.constants.residual_ratio["mla"]
     )
-    assert "carried over from h100-sxm" in l4.provenance["constants.mla.launch_s"].source
-    assert "carried over from rtx-pro-6000" in l4.provenance["constants.gemm.launch_s"].source
+    assert "carried over from h100-sxm" in pro.provenance["constants.mla.launch_s"].source
+    assert "carried over from rtx-pro-6000" in pro.provenance["constants.gemm.launch_s"].source
     forty, eighty = load_device("a100-sxm-40").constants, load_device("a100-sxm-80").constants
     widest = h100.constants.residual_ratio["elementwise"]
     assert forty.residual_ratio["gemm"] == pytest.approx(1.5 * eighty.residual_ratio["gemm"])

@@ -38,6 +38,13 @@ def read_text(path: str | Path) -> str:
     return content.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
 
 
+def delimiter_of(header: str) -> str:
+    """What separates the columns of a table: the comma, semicolon or tab that its first line holds
+    most often.
+    """
+    return max(",;\t", key=header.count)
+
+
 def parse_json(text: str, file: str, key: str | None = None) -> Any:
     """A JSON value.
 

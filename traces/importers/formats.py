@@ -28,6 +28,7 @@ from traces.importers.recognition import (
     sample_of,
 )
 from traces.kinds.acceptance import AcceptanceTrace, RequestTrace
+from traces.kinds.confidence import ConfidenceTrace
 from traces.storage.header import METADATA_KEY
 
 _HERE = "traces.importers"
@@ -63,9 +64,11 @@ REQUEST_READERS = {
     "guidellm-requests": f"{_HERE}.benchmarks.load_generators",
     "lengths": f"{_HERE}.requests.tables",
     "mooncake": f"{_HERE}.requests.tables",
+    "request-log": f"{_HERE}.requests.request_log",
     "sharegpt": f"{_HERE}.requests.sharegpt",
     "vllm-requests": f"{_HERE}.requests.vllm_requests",
 }
+CONFIDENCE_READERS = {"masked-passes": f"{_HERE}.confidence.passes"}
 
 
 FAMILIES = {
@@ -93,7 +96,7 @@ def _provided() -> Mapping[str, Format]:
 
 
 def _require_free(declaration: Format) -> None:
-    if declaration.name in (*READERS, *REQUEST_READERS, *FAMILIES):
+    if declaration.name in (*READERS, *REQUEST_READERS, *CONFIDENCE_READERS, *FAMILIES):
         raise InputError("is the name of a known format", key="name", value=declaration.name)
 
 
@@ -119,7 +122,7 @@ def format_named(name: str) -> Format:
     """
     if name in _provided():
         return _provided()[name]
-    readers = {**READERS, **REQUEST_READERS}
+    readers = {**READERS, **REQUEST_READERS, **CONFIDENCE_READERS}
     if name not in readers:
         raise UnknownNameError("format", name, [*readers, *_provided()])
     declared: Sequence[Format] = importlib.import_module(readers[name]).FORMATS
@@ -139,7 +142,11 @@ def detect(path: str | Path, name: str | None = None, among: Iterable[str] | Non
         UnknownNameError: no format and no family of that name.
         InputError: none claims it, or several do.
     """
-    every = [*acceptance_formats(), *request_formats()] if among is None else list(among)
+    every = (
+        [*acceptance_formats(), *request_formats(), *CONFIDENCE_READERS]
+        if among is None
+        else list(among)
+    )
     listed = every
     if name in listed:
         return format_named(name)
@@ -226,6 +233,21 @@ def read_requests_any(path: str | Path, format: str | None = None) -> RequestTra
         if own:
             return read_requests(path)
     return import_requests(_detected(sample, request_formats()).name, path)
+
+
+def import_confidence(format: str, path: str | Path) -> ConfidenceTrace:
+    """Read a foreign file as a confidence trace.
+
+    Args:
+        format: one of `CONFIDENCE_READERS`.
+        path: the file.
+
+    Raises:
+        UnknownNameError: no such format.
+        InputError: a file that is not as described.
+    """
+    trace: ConfidenceTrace = detect(path, format, CONFIDENCE_READERS).read(path)
+    return trace
 
 
 def import_trace(

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from hardware_profiles.errors import InputError
 from hardware_profiles.outside_file import open_regular
-from traces.importers.files import MAX_LINE_CHARACTERS, read_text
+from traces.importers.files import MAX_LINE_CHARACTERS, delimiter_of, read_text
 
 _PARQUET = b"PAR1"
 _HEADER_CHARACTERS = 1 << 14
@@ -72,13 +72,15 @@ class Format:
         name: what `--format` calls it.
         claims: whether a file is in it, by what it shows.
         read: reader of its files; keyword arguments are its options.
-        kind: whether it holds acceptance or requests.
+        kind: whether it holds acceptance, requests or confidence.
+        is_general: it is taken for a file that no other format claims.
     """
 
     name: str
     claims: Callable[[Sample], bool]
     read: Callable[..., Any]
-    kind: Literal["acceptance", "requests"] = "acceptance"
+    kind: Literal["acceptance", "requests", "confidence"] = "acceptance"
+    is_general: bool = False
 
 
 def sample_of(path: str | Path) -> Sample:
@@ -130,17 +132,21 @@ def _parsed(text: str) -> Any:
 
 def _header(text: str) -> tuple[str, ...]:
     line = text.lstrip("\r\n").partition("\n")[0]
-    if "," not in line or len(line) > _HEADER_CHARACTERS:
+    delimiter = delimiter_of(line)
+    if delimiter not in line or len(line) > _HEADER_CHARACTERS:
         return ()
     try:
-        return tuple(name.strip() for name in next(csv.reader([line.rstrip("\r")])))
+        names = next(csv.reader([line.rstrip("\r")], delimiter=delimiter))
+        return tuple(name.strip() for name in names)
     except (csv.Error, StopIteration):
         return ()
 
 
 def claims(sample: Sample, formats: Mapping[str, Format]) -> list[str]:
-    """The names of all formats that claim a sample."""
-    return [name for name, item in formats.items() if item.claims(sample)]
+    """The names of all formats that claim a sample; general ones where no other does."""
+    claiming = {name: item for name, item in formats.items() if item.claims(sample)}
+    special = [name for name, item in claiming.items() if not item.is_general]
+    return special or list(claiming)
 
 
 def claimed_by(sample: Sample, formats: Mapping[str, Format]) -> Format:
@@ -157,7 +163,10 @@ def claimed_by(sample: Sample, formats: Mapping[str, Format]) -> Format:
     if len(names) == 1:
         return formats[names[0]]
     if names:
-        rule = f"is claimed by several formats: name one with --format ({', '.join(names)})"
+        rule = (
+            "is claimed by several formats: `rooftree traces import` reads it with --format, one of"
+            f" {', '.join(names)}"
+        )
         raise InputError(rule, file=sample.file, key="format")
     raise InputError(unclaimed(sample, formats), file=sample.file)
 
@@ -174,7 +183,8 @@ def unclaimed(sample: Sample, formats: Mapping[str, Format]) -> str:
     if description := known_otherwise(sample):
         return description
     return (
-        f"shows nothing of any format; if it is in one, name it with --format: {', '.join(formats)}"
+        "shows nothing of any format; if it is in one, `rooftree traces import` reads it with"
+        f" --format, one of {', '.join(formats)}"
     )
 
 

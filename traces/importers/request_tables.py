@@ -27,7 +27,9 @@ from traces.storage.parquet_files import MAX_ROWS, lists, numbers, opened_parque
 _MOST_TOKENS = (1 << 31) - 1
 _BLOCK_COLUMN = re.compile("prefix_block([0-9]{1,6})_ids")
 _DATE = re.compile(
-    r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)(?:Z|[+-]\d\d:?\d\d)?", re.ASCII
+    r"(\d{4})[-/](\d\d)[-/](\d\d)[ T](\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)"
+    r" ?(?:Z|UTC|([+-])(\d\d):?(\d\d)?)?",
+    re.ASCII,
 )
 
 Columns = Mapping[str, Sequence[str]]
@@ -63,7 +65,7 @@ class RequestTable:
         priority: column of priorities, lower first; a table may lack it.
         prefix_blocks: column of lists, the ids of a prompt's blocks; empty: not told.
         block_tokens: tokens of a block.
-        needs_arrival: whether a table without arrivals is refused.
+        needs_arrival: whether a table without arrivals or blocks is refused.
     """
 
     source: str
@@ -107,7 +109,7 @@ def read_table(path: str | Path, table: RequestTable) -> RequestTrace:
             arrivals that are not sorted.
     """
     file = str(path)
-    optional = ("priority",) if table.needs_arrival else ("priority", "arrival")
+    optional = ("priority",) if table.needs_arrival else ("priority", "arrival", "prefix_blocks")
     columns = read_columns(path, table.columns, optional=optional)
     arrival, blocks = columns.get("arrival"), columns.get("prefix_blocks")
     prompt, output = columns["prompt_tokens"], columns["output_tokens"]
@@ -127,7 +129,7 @@ def read_table(path: str | Path, table: RequestTable) -> RequestTrace:
 def _arrival_s(column: Column, form: ArrivalColumn, file: str) -> NDArray[np.float64]:
     name, values = column
     if form.has_dates and isinstance(values, list) and ":" in str(values[0]):
-        return time_column(_date_s(column, file), file, name)
+        return time_column(date_seconds(values, file, name), file, name)
     times = time_column(values, file, name)
     if form.since_first:
         return np.asarray((times - times[0]) * form.unit_s)
@@ -136,26 +138,43 @@ def _arrival_s(column: Column, form: ArrivalColumn, file: str) -> NDArray[np.flo
     return times * form.unit_s
 
 
-def _date_s(column: Column, file: str) -> NDArray[np.float64]:
-    """Seconds since the first of the dates.
+def date_seconds(values: Sequence[Any], file: str, key: str) -> NDArray[np.float64]:
+    """Seconds of dates with times of day since the first of them, float64[values]; where a date has
+    a time zone it counts.
 
-    A time zone is passed over: it is the same in all rows, and only differences count.
+    Args:
+        values: of all rows, such as `2024-05-10 00:00:00.009930+00:00`.
+        file: name for messages.
+        key: column for messages.
+
+    Raises:
+        InputError: a value that is no such date.
     """
-    name, values = column
     matches = [_DATE.fullmatch(str(value).strip()) for value in values]
     wrong = next((row for row, match in enumerate(matches) if match is None), None)
     if wrong is not None:
-        key, value = f"row {wrong + 1}, {name}", str(values[wrong])[:60]
-        raise InputError("must be times", file=file, key=key, value=value)
+        rule = "must be times: seconds, or dates such as 2024-05-10T08:30:00Z"
+        shown = str(values[wrong])[:60]
+        raise InputError(rule, file=file, key=f"row {wrong + 1}, {key}", value=shown)
+    dates = [match for match in matches if match is not None]
     try:
         stamps = np.array(
-            # 29 characters: nine digits of a second, as many as nanoseconds have
-            [f"{match[1]}T{match[2]}"[:29] for match in matches if match],
+            # 18 characters: nine digits of a second, as many as nanoseconds have
+            [f"{m[1]}-{m[2]}-{m[3]}T{m[4].replace(',', '.')[:18]}" for m in dates],
             "datetime64[ns]",
         )
     except ValueError as error:
-        raise InputError(f"must be times ({error})", file=file, key=name) from None
-    return np.asarray((stamps - stamps[0]).astype(np.int64) * NANO)
+        raise InputError(f"must be times ({error})", file=file, key=key) from None
+    east_s = np.array(
+        [
+            (-1 if m[5] == "-" else 1) * (3600.0 * int(m[6]) + 60.0 * int(m[7] or 0))
+            if m[5]
+            else 0.0
+            for m in dates
+        ]
+    )
+    seconds = (stamps - stamps[0]).astype(np.int64) * NANO
+    return np.asarray(seconds - (east_s - east_s[0]))
 
 
 def read_columns(
@@ -257,7 +276,7 @@ def _numbers(values: Any, file: str, key: str, rule: str) -> NDArray[np.float64]
             [float(value) for value in values] if isinstance(values, list) else values,
             dtype=np.float64,
         )
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(rule, file=file, key=key) from None
 
 
@@ -271,6 +290,7 @@ def request_trace(
     block_tokens: int = 16,
     priority: NDArray[np.int32] | None = None,
     source: str,
+    remarks: Sequence[str] = (),
 ) -> RequestTrace:
     """A request trace; requests without a prompt or an output are left out, and its notes say how
     many.
@@ -284,6 +304,7 @@ def request_trace(
         block_tokens: tokens of one of them.
         priority: of every request, lower first.
         source: what the file is, for the notes.
+        remarks: what else the notes say, in sentences.
 
     Raises:
         InputError: no request is left.
@@ -292,7 +313,7 @@ def request_trace(
     if not usable.any():
         raise InputError("must list a request with a prompt and an output", file=file, key="rows")
     arrival = np.zeros(usable.size) if arrival_s is None else arrival_s
-    notes = [f"Requests from {source}."]
+    notes = [f"Requests from {source}.", *remarks]
     if arrival_s is None:
         notes.append("No arrivals were recorded: all stand at 0, to be drawn anew.")
     if not usable.all():

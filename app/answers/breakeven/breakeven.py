@@ -29,7 +29,6 @@ from costmodel.answers.breakeven import break_even
 from costmodel.answers.estimate import Setting, estimate, intervals
 from costmodel.answers.positions import require_positions
 from costmodel.answers.refine_breakeven import needed_pace
-from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.candidates.acceptance_law import acceptance_law
@@ -53,7 +52,8 @@ def answer(question: BreakevenQuestion) -> Answer:
     paying: list[PayingRow] = []
     formats: list[str] = []
     for cell, setting in runnable(
-        cells, lambda cell: build_setting(with_options(subject.base, cell))
+        cells,
+        lambda cell: subject.setting(with_options(subject.base, cell), question.against),
     ):
         names: dict[str, Any] = {name: cell[name] for name in LISTED}
         if isinstance(setting, str):
@@ -85,6 +85,7 @@ def answer(question: BreakevenQuestion) -> Answer:
         batches=None if source is None else paying,
         remarks=subject.remarks,
         is_masked=subject.is_masked,
+        against=question.against,
     )
 
 

@@ -78,14 +78,12 @@ class BreakEvenPoint(BreakEvenRow):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RefiningPoint(BreakEvenRow):
-    """The break-even of masked blocks, whose plain decoding is that of the same model token by
-    token.
+    """The break-even of masked blocks, whose plain decoding is that of the same model, or of another
+    one that is named, token by token.
     """
 
     block_tokens: Annotated[int, Column("Tokens of a block.")]
-    twin_tokens_per_s: Annotated[
-        float, Column("The same model, one token a pass.", "twin tokens/s")
-    ]
+    twin_tokens_per_s: Annotated[float, Column("The twin, one token a pass.", "twin tokens/s")]
     tokens_per_s: Annotated[float | None, Column("Of all requests.", "tokens/s")] = None
 
     @property
@@ -134,7 +132,7 @@ class PayingRow(Row):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TwinPayingRow(PayingRow):
-    """At which batches masked blocks beat the model decoded token by token."""
+    """At which batches masked blocks beat the twin decoded token by token."""
 
     draft_tokens: Annotated[int, Column("Masked blocks draft nothing.")] = 0
 
@@ -169,15 +167,17 @@ class BreakEvens(Answer):
         batches: at which batches it pays, where tokens per step are known.
         remarks: sentences about the acceptance.
         is_masked: it refines masked blocks.
+        against: model that masked blocks are compared with; empty: their own.
     """
 
     name: ClassVar[str] = "breakeven"
-    unwritten: ClassVar[tuple[str, ...]] = ("remarks", "is_masked")
+    unwritten: ClassVar[tuple[str, ...]] = ("remarks", "is_masked", "against")
     points: Sequence[BreakEvenRow | MarkedCell]
     acceptance: KnownAcceptance | None = None
     batches: Sequence[PayingRow] | None = None
     remarks: Sequence[str]
     is_masked: bool
+    against: str = ""
 
     @property
     def own_rows(self) -> Sequence[BreakEvenRow | MarkedCell]:
@@ -189,7 +189,7 @@ class BreakEvens(Answer):
         names = [name for name in LISTED if "," in self.inputs[name]]
         yield self._pace_table(names) if self.is_masked else self._draft_table(names)
         if self.is_masked:
-            yield "twin: the same model decoded one token a pass with a KV cache"
+            yield f"twin: {twin_words(self.against)}"
         for row in self.batches or ():
             yield _named(row, names)
         yield from reason_lines([p for p in self.points if isinstance(p, MarkedCell)], names)
@@ -221,7 +221,7 @@ class BreakEvens(Answer):
 
     def _pace_table(self, names: Sequence[str]) -> Table:
         return Table(
-            title=f"{_where(self.inputs)}: when does it beat one token a pass?",
+            title=f"{_where(self.inputs)}: when does it beat {self.against or 'one token a pass'}?",
             rows=self.points,
             columns=[
                 *names,
@@ -238,6 +238,17 @@ class BreakEvens(Answer):
             kind=RefiningPoint,
             heads={"tokens_per_step": "tokens/pass"},
         )
+
+
+def twin_words(against: str) -> str:
+    """What masked blocks are compared with.
+
+    Args:
+        against: another model by name; empty: the same one.
+    """
+    if against:
+        return f"{against} decoded token by token; its tokens may hold another amount of text"
+    return "the same model decoded one token a pass with a KV cache"
 
 
 def _where(inputs: Mapping[str, Any]) -> str:

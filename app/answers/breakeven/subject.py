@@ -20,6 +20,7 @@ from app.questions.resolve.chosen_configuration import configuration_of, with_op
 from app.questions.resolve.configurations import compared, named_shapes, shapes_for, unknown
 from app.questions.resolve.refining import refines
 from costmodel.answers.estimate import Setting
+from costmodel.answers.settings import build_setting, compared_with
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.laws.own_pace import own_pace
@@ -59,6 +60,11 @@ class Subject:
         """Sentences about the acceptance."""
         return numbers_words(self.source, self.drafts or ())
 
+    @staticmethod
+    def setting(placed: DecodingConfiguration, against: str) -> Setting:
+        """The setting of a cell, compared with another model where one is named."""
+        return compared_with(build_setting(placed), placed, against)
+
     def steps(self, setting: Setting) -> Sequence[Acceptance]:
         """What a step brings: every draft, or the known pace of masked blocks, else the entry's."""
         if self.drafts is not None:
@@ -77,7 +83,8 @@ def subject_of(question: BreakevenQuestion, cell: Mapping[str, str]) -> Subject:
     Raises:
         InputError: options that contradict each other, or belong to another kind of method.
     """
-    if refines(question.method, values_in(RefiningOptions, question)):
+    masked = values_in(RefiningOptions, question) | {"against": question.against or None}
+    if refines(question.method, masked):
         return _masked(question)
     return _drafting(question, cell)
 

@@ -24,7 +24,7 @@ from costmodel.answers.estimate import Setting
 from costmodel.answers.workload import Limits, Load, load_of_means, load_of_requests
 from costmodel.optimizers.joint.space import PROMPTS
 from hardware_profiles.errors import InputError
-from traces.storage.acceptance_file import read_requests
+from traces.importers.formats import read_requests_any
 
 
 def answer(question: CapacityQuestion) -> Answer:
@@ -97,7 +97,7 @@ def _load(question: CapacityQuestion) -> tuple[Load, Sequence[HourRate]]:
                 "--requests has its own lengths; leave out --prompt-tokens and --output-tokens"
             )
         prompts = {"prompts": PROMPTS} if question.search == "full" else {}
-        recorded = read_requests(question.requests)
+        recorded = read_requests_any(question.requests)
         if rate is None and not profile:
             profile = recorded_profile(recorded)
         rate = peak(profile).requests_per_s if profile else rate

@@ -58,7 +58,10 @@ class Service:
             InfeasibleError: memory holds no request, or the limits are not met.
         """
         traffic = self.traffic(load)
-        caps = {"most_batch": self.most_batch, "token_budget": self.token_budget}
+        caps: dict[str, int | None] = {
+            "most_batch": self.most_batch,
+            "token_budget": self.token_budget,
+        }
         if self.pooled:
             pools = pooled_plan(self.configuration, self.setting, self.drafts, traffic, **caps)
             return pooled_row(pools, **self.names)
@@ -74,7 +77,8 @@ class Service:
             self.limits,
             generator=np.random.default_rng(self.question.seed),
             utilisation=self.question.utilisation,
-            **caps,
+            most_batch=self.most_batch,
+            token_budget=self.token_budget,
         )
         seen = seen_by_plan(self.configuration, whole, traffic, **caps)
         return plan_row(whole, seen, limited=self.limits.limited, **self.names)

@@ -110,6 +110,7 @@ def _questions(method: Method) -> Mapping[str, Ask]:
         chain(
             _doors(method),
             _prices(method),
+            _launched(method),
             _transformed(method),
             _laws(method),
             _simulations(method),
@@ -133,13 +134,18 @@ def _without_drafts(name: str) -> AcceptanceTrace:
 
 
 def _setting(
-    method: Method, target: str = "llama-3.1-8b", *, device: str = "h200-sxm", **names: Any
+    method: Method,
+    target: str = "llama-3.1-8b",
+    *,
+    device: str = "h200-sxm",
+    engine: str = "vllm",
+    **names: Any,
 ) -> Setting:
     return settings.build_setting(
         DecodingConfiguration(
             method=method.slug,
             draft_model=_DRAFTS[target] if method.needs_draft_model else None,
-            deployment=DeploymentNames(model=target, device=device, engine="vllm", **names),
+            deployment=DeploymentNames(model=target, device=device, engine=engine, **names),
         )
     )
 
@@ -167,6 +173,13 @@ def _prices(method: Method) -> Iterator[tuple[str, Ask]]:
         yield f"prompt on {target}", partial(_prompt, setting)
         for name, shape in shapes.items():
             yield f"{name} on {target}", partial(_priced, setting, shape)
+
+
+def _launched(method: Method) -> Iterator[tuple[str, Ask]]:
+    """The same of passes over masked blocks that the host launches one operation after another."""
+    if method.refine is not None:
+        setting = cache(partial(_setting, method, engine="transformers"))
+        yield "step launched one by one", partial(_priced, setting, partial(own_pace, method))
 
 
 def _prompt(setting: Callable[[], Setting]) -> float:

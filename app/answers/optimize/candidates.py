@@ -51,6 +51,7 @@ def draft_axes(
         stop=read_stop(question.stop, key="--stop") if question.stop else None,
         shapes=named_shapes(question.shape, {**stated, "--tree-nodes": trees}),
         policies=policies,
+        against=question.against,
         match_rate=question.match_rate,
     )
 

@@ -37,13 +37,13 @@ from costmodel.answers.refine_breakeven import needed_pace
 from costmodel.laws.refined_method import method_policy
 from costmodel.method_library import load_method
 from costmodel.optimizers.candidates.policy_grid import policy_grid
-from costmodel.optimizers.drafters.sources import Source, prompts_sources
+from costmodel.optimizers.drafters.sources import Source, entry_source, prompts_sources
 from costmodel.optimizers.policy_front import PolicyPoint, policy_points
 from costmodel.optimizers.recommend import ComparedDrafters, Recommendation
 from costmodel.optimizers.search import choice_of
 from hardware_profiles.errors import InputError
 from traces.kinds.refine_policy import RefinePolicy
-from traces.library import trace_file
+from traces.library import shipped_confidence, trace_file, trace_name
 from traces.replay.confidence.played import recorded_prompts
 from traces.storage.confidence_file import read_confidence
 
@@ -64,7 +64,7 @@ _TAKEN = {
     *names_in(OutputOptions),
     *names_in(JointOptions),
     *("model", "method", "trace", "batch", "context", "quality_floor"),
-    *("slo_tpot", "pp", "ep", "dp", "fidelity", "seed"),
+    *("against", "slo_tpot", "pp", "ep", "dp", "fidelity", "seed"),
 }
 _REFUSED: Mapping[str, str] = {
     **dict.fromkeys(
@@ -78,6 +78,7 @@ _REFUSED: Mapping[str, str] = {
     "exit_layer": "masked blocks are drafted by no part of the model",
 }
 _WITHOUT_LOAD = {"slo_tpot": "is not a limit of this search; --quality-floor is"}
+_WITH_LOAD = {"against": "compares at a steady batch, and --search full is under a load"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,7 +119,8 @@ def masked_policies(question: OptimizeQuestion) -> MaskedPolicies | None:
             out of range, or more policies than are searched.
     """
     refining = values_in(RefiningOptions, question)
-    if not refines(question.method, refining | {"quality-floor": question.quality_floor}):
+    of_masked = {"quality-floor": question.quality_floor, "against": question.against or None}
+    if not refines(question.method, refining | of_masked):
         return None
     accepted = (
         "is not searched over: a confidence trace (--trace) says what policies of"
@@ -126,12 +128,9 @@ def masked_policies(question: OptimizeQuestion) -> MaskedPolicies | None:
     )
     full = question.search == "full"
     stated = dict.fromkeys(names_in(AcceptanceOptions), accepted)
-    refuse(question, {**_REFUSED, **stated, **({} if full else _WITHOUT_LOAD)})
+    refuse(question, {**_REFUSED, **stated, **(_WITH_LOAD if full else _WITHOUT_LOAD)})
     if not question.trace:
-        raise InputError(
-            "needed for masked blocks: a confidence trace (`rooftree record --masked`)",
-            key="--trace",
-        )
+        raise InputError(_next_steps(question), key="--trace")
     method = question.method
     recorded = recorded_prompts([read_confidence(trace_file(path)) for path in question.trace])
     policies = policy_grid(
@@ -152,6 +151,21 @@ def masked_policies(question: OptimizeQuestion) -> MaskedPolicies | None:
         policies=policies,
         floor=DEFAULT_FLOOR if question.quality_floor is None else question.quality_floor,
         canvas_tokens=question.canvas,
+    )
+
+
+def _next_steps(question: OptimizeQuestion) -> str:
+    """What to do where no confidence trace is named: which ones ship, how one's own come in, and
+    what was published instead.
+    """
+    model = question.model or DEFAULT_MODEL
+    shipped = ", ".join(trace_name(path) for path in shipped_confidence())
+    alone = f"rooftree breakeven --model {model} --method {question.method}"
+    return (
+        "needed to search masked blocks: a confidence trace. Shipped, of a small model:"
+        f" {shipped}. Your own: `rooftree traces import` reads printed passes, `rooftree record"
+        " --masked` records them. Without one, a single number is known"
+        f" ({entry_source(question.method, model).about}), from which `{alone}` answers"
     )
 
 
@@ -283,10 +297,16 @@ def _row(at: PolicyPoint, answer: Recommendation) -> PolicyRow:
         agreement_interval=played.agreement_bounds,
         meets_floor=at.meets,
         on_front=at.on_front,
+        against=_against(at),
         twin_tokens_per_s=at.plain_tokens_per_s,
         needed_tokens_per_step=None,
         needed_tokens_per_step_interval=None,
     )
+
+
+def _against(at: PolicyPoint) -> str:
+    other = at.contender.setting.against
+    return "" if other is None else other.target.name
 
 
 def _priced(row: PolicyRow, at: PolicyPoint, answer: Recommendation, seed: int) -> PolicyRow:

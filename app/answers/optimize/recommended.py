@@ -349,7 +349,7 @@ def _winners(
             "speedup",
             *beside,
         ],
-        caption=words.POLICY_CAPTION if masked else words.caption(searches),
+        caption=words.policy_caption(inputs["against"]) if masked else words.caption(searches),
         once=["context"],
         mark=run[0],
         kind=PolicyRow if masked else CellRow,

@@ -105,9 +105,8 @@ class PolicyRow(ChoiceRow):
     agreement_interval: Annotated[Interval | None, Column("Its 80 % interval.")]
     meets_floor: Annotated[bool, Column("Whether it agrees as much as asked.")]
     on_front: Annotated[bool, Column("Whether none as fast agrees more.")]
-    twin_tokens_per_s: Annotated[
-        float, Column("Of the same model, one token a pass with a KV cache.")
-    ]
+    against: Annotated[str, Column("Model of the twin; empty: the same one.")] = ""
+    twin_tokens_per_s: Annotated[float, Column("Of the twin, one token a pass with a KV cache.")]
     needed_tokens_per_step: Annotated[
         float | None, Column("Tokens a pass that equal the twin; None: no pace does.")
     ]
@@ -137,7 +136,8 @@ class PolicyRow(ChoiceRow):
     def twin_words(self) -> str:
         """From which pace a policy beats the model decoded token by token, and whether it does."""
         where = f"batch {self.batch:,}, context {self.context:,}"
-        twin = f"one token a pass with a KV cache ({self.twin_tokens_per_s:,.0f} tokens/s)"
+        whose = f"{self.against}, " if self.against else ""
+        twin = f"{whose}one token a pass with a KV cache ({self.twin_tokens_per_s:,.0f} tokens/s)"
         if self.needed_tokens_per_step is None or self.needed_tokens_per_step_interval is None:
             return f"{where}: no pace beats {twin}"
         verdict = "wins" if self.speedup > 1.0 else "loses"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from app.answers.breakeven.rows import twin_words
 from app.answers.drafting import TOPOLOGY_WORDS
 from app.answers.numbers import LOPSIDED, lopsided, plain
 from app.answers.optimize.rows import CellRow, ContextScheduleRow, SharedSchedule, TopologyBestRow
@@ -14,10 +15,6 @@ from costmodel.optimizers.recommend import Recommendation
 from costmodel.optimizers.search import MethodSchedule
 from hardware_profiles.units import MEGA
 
-POLICY_CAPTION = (
-    "speedup against the twin, the same model decoded one token a pass with a KV cache; brackets: of"
-    " a pace by states that hold less and more, of agreement over prompts, of speeds the cost model"
-)
 _RANGES = 8  # of a schedule that are said; files hold all
 
 
@@ -30,6 +27,18 @@ def caption(searches: Sequence[Recommendation]) -> str:
         "K: draft tokens per request and step; speedup against no speculation (off) at the same"
         " batch and context; loses: tokens/s of the next best against the first; brackets: 80 %"
         f" intervals{numbers}"
+    )
+
+
+def policy_caption(against: str) -> str:
+    """What the columns of a table of policies mean.
+
+    Args:
+        against: another model that they are compared with, by name; empty: their own.
+    """
+    return (
+        f"speedup against the twin, {twin_words(against)}; brackets: of a pace by states that hold"
+        " less and more, of agreement over prompts, of speeds the cost model"
     )
 
 

@@ -151,8 +151,8 @@ class Predictions(Answer):
             )
         if any(lopsided(row.tokens_per_s, row.tokens_per_s_interval) for row in able):
             yield LOPSIDED
-        if inputs["borrowed"]:
-            yield "acceptance borrowed: the trace was recorded on another model"
+        if inputs["borrowed"] and not any("borrowed" in remark for remark in self.remarks):
+            yield "acceptance borrowed: it is that of another model"
         yield from dict.fromkeys(row.remark for row in able if row.remark)
         yield from reason_lines([r for r in self.predictions if isinstance(r, MarkedCell)], names)
         if able and able[0].plan is not None:

@@ -16,9 +16,10 @@ from app.questions.recordings import TracesImportQuestion
 from hardware_profiles.errors import InputError
 from hardware_profiles.places import is_place
 from hardware_profiles.whole_file import make_folder
-from traces.importers.formats import detect, import_requests, import_trace
+from traces.importers.formats import detect, import_confidence, import_requests, import_trace
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.storage.acceptance_file import write_acceptance, write_requests
+from traces.storage.confidence_file import write_confidence
 
 _ACCEPTANCE_OPTIONS = ("drafter", "draft_tokens", "model", "method", "match_rate")
 _MOST_POSITIONS = 32
@@ -149,6 +150,38 @@ class ImportedRequests(ImportedFile):
         yield f"simulate --requests {self.out} plays them"
 
 
+@dataclass(frozen=True, kw_only=True)
+class ImportedConfidence(ImportedFile):
+    """The answer of `traces import` about passes of masked blocks.
+
+    Attributes:
+        kind: of trace.
+        model: that decoded; empty: unknown.
+        policies: that were recorded.
+        passes: of all runs.
+        tokens_per_step: committed by a pass, over all policies.
+    """
+
+    kind: str = "confidence"
+    model: str
+    policies: Sequence[str]
+    passes: int
+    tokens_per_step: float
+
+    def shown(self) -> Iterator[str]:
+        """The passes, and who replays them."""
+        yield (
+            f"{self.out}: {self.requests:,} requests, {self.passes:,} passes of"
+            f" {fixed(self.tokens_per_step, 2)} tokens, read as {self.format}"
+        )
+        yield f"policies: {'; '.join(self.policies)}"
+        yield self.notes
+        yield (
+            f"traces inspect {self.out} shows them; optimize --method METHOD --trace {self.out}"
+            " compares others on them"
+        )
+
+
 def answer(question: TracesImportQuestion) -> ImportedFile:
     """Read files in their format, and write the trace.
 
@@ -165,6 +198,8 @@ def answer(question: TracesImportQuestion) -> ImportedFile:
     inputs = inputs_of(question, format=source.name, files=[str(file) for file in files])
     if source.kind == "acceptance":
         return _acceptance(question, source.name, out, inputs)
+    if source.kind == "confidence":
+        return _confidence(question, source.name, out, inputs)
     return _requests(question, source.name, out, inputs)
 
 
@@ -217,16 +252,7 @@ def _read(question: TracesImportQuestion, form: str) -> AcceptanceTrace:
 def _requests(
     question: TracesImportQuestion, form: str, out: Path, inputs: dict[str, Any]
 ) -> ImportedRequests:
-    for name in _ACCEPTANCE_OPTIONS:
-        if value := getattr(question, name):
-            raise InputError(
-                f"{form} lists requests and takes no such option",
-                key=f"--{name.replace('_', '-')}",
-                value=value,
-            )
-    if len(question.files) != 1:
-        raise InputError(f"{form} takes one file", key="files", value=len(question.files))
-    trace = import_requests(form, question.files[0])
+    trace = import_requests(form, _one_file(question, form, "lists requests"))
     write_requests(trace, out)
     return ImportedRequests(
         inputs=inputs,
@@ -238,3 +264,40 @@ def _requests(
         out=str(out),
         notes=trace.provenance.notes,
     )
+
+
+def _confidence(
+    question: TracesImportQuestion, form: str, out: Path, inputs: dict[str, Any]
+) -> ImportedConfidence:
+    trace = import_confidence(form, _one_file(question, form, "holds passes of masked blocks"))
+    write_confidence(trace, out)
+    committed = int(trace.committed_tokens.sum())
+    return ImportedConfidence(
+        inputs=inputs,
+        format=form,
+        requests=len(set(trace.request_ids)),
+        model=trace.provenance.model,
+        policies=[policy.name for policy in trace.policies],
+        passes=len(trace.forward),
+        tokens_per_step=committed / len(trace.forward),
+        out=str(out),
+        notes=trace.provenance.notes,
+    )
+
+
+def _one_file(question: TracesImportQuestion, form: str, about: str) -> Path:
+    """The file of a format that takes one, and no option of acceptance.
+
+    Raises:
+        InputError: several files, or such an option.
+    """
+    for name in _ACCEPTANCE_OPTIONS:
+        if value := getattr(question, name):
+            raise InputError(
+                f"{form} {about} and takes no such option",
+                key=f"--{name.replace('_', '-')}",
+                value=value,
+            )
+    if len(question.files) != 1:
+        raise InputError(f"{form} takes one file", key="files", value=len(question.files))
+    return question.files[0]

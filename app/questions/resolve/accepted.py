@@ -16,7 +16,6 @@ from app.questions.resolve.chosen_configuration import with_options
 from costmodel.configuration import DecodingConfiguration
 from costmodel.configuration.file import read_configuration
 from costmodel.laws.acceptance import Acceptance
-from costmodel.laws.own_pace import own_pace
 from costmodel.method_library import load_method
 from costmodel.optimizers.drafters.competing import carried, competing
 from costmodel.optimizers.drafters.named_drafters import drafter_source
@@ -24,6 +23,7 @@ from costmodel.optimizers.drafters.sources import (
     Source,
     confidence_source,
     configured_source,
+    entry_source,
     length_source,
     policy_source,
     rates_source,
@@ -95,7 +95,7 @@ def named_sources(
         for file in map(trace_file, traces)
     ]
     if refine is not None and not traces and not accepted.drafter:
-        return [_policy_source(method, refine, accepted, canvas)]
+        return [_policy_source(method, refine, accepted, canvas, model)]
     if accepted.acceptance is not None:
         sources = [rates_source(method or OTHERWISE, accepted.acceptance, match_rate=share)]
     if accepted.tokens_per_step is not None:
@@ -103,7 +103,7 @@ def named_sources(
             length_source(method or OTHERWISE, accepted.tokens_per_step, lengths, match_rate=share)
         ]
     if method and not sources and not accepted.drafter:
-        sources = own_paced(method)
+        sources = own_paced(method, model)
     return sources + [
         drafter_source(text, model=model, lengths=lengths, match_rate=share)
         for text in accepted.drafter or ()
@@ -125,7 +125,11 @@ def _masked_source(
 
 
 def _policy_source(
-    slug: str, refine: RefinePolicy, accepted: AcceptanceOptions, canvas: int | None
+    slug: str,
+    refine: RefinePolicy,
+    accepted: AcceptanceOptions,
+    canvas: int | None,
+    model: str,
 ) -> Source:
     """A stated policy, with the tokens per pass that are stated beside it."""
     if accepted.acceptance is not None:
@@ -134,15 +138,14 @@ def _policy_source(
             " --trace"
         )
         raise InputError(rule, key="--acceptance", value=",".join(map(str, accepted.acceptance)))
-    return policy_source(slug, refine, accepted.tokens_per_step, canvas_tokens=canvas)
+    return policy_source(slug, refine, accepted.tokens_per_step, canvas_tokens=canvas, model=model)
 
 
-def own_paced(slug: str) -> list[Source]:
+def own_paced(slug: str, model: str) -> list[Source]:
     """The source of a method whose entry itself says how many tokens a step brings; none for the
     others.
     """
-    method = load_method(slug)
-    return [length_source(slug, own_pace(method).tokens_per_step)] if method.has_own_pace else []
+    return [entry_source(slug, model)] if load_method(slug).has_own_pace else []
 
 
 def one_source(

@@ -25,6 +25,7 @@ def refining_page(answer: Recommended) -> str:
     inputs = answer.inputs
     figures: dict[str, Figure] = {}
     title = f"{inputs['model']} on {inputs['device']}"
+    whose = escape(inputs["against"] or "the same model")
     parts = [
         (
             f'<header><p class="eyebrow">{escape(title)} · {escape(str(inputs["method"]))}</p>'
@@ -36,7 +37,7 @@ def refining_page(answer: Recommended) -> str:
         "</section>",
         "<h2>Policies</h2>",
         html_table(_HEADS, [_cells(row) for row in answer.front_rows]),
-        "<h2>Against the same model decoded token by token</h2>",
+        f"<h2>Against {whose} decoded token by token</h2>",
         _list(answer.twin_lines),
     ]
     if lines := answer.unplayed_lines:
@@ -49,7 +50,8 @@ def headline(answer: Recommended) -> str:
     first = answer.choices[0]
     assert isinstance(first, PolicyRow)
     where = f"at batch {first.batch:,} and context {first.context:,}"
-    verdict = f"{digits(first.speedup)}× the speed of one token a pass with a KV cache"
+    whose = f"{first.against}, " if first.against else ""
+    verdict = f"{digits(first.speedup)}× the speed of {whose}one token a pass with a KV cache"
     return f"Run {first.draft} {where}: {first.agreement:.1%} agreement, {verdict}"
 
 
@@ -85,8 +87,8 @@ def _charts(answer: Recommended, figures: dict[str, Figure]) -> list[str]:
         if figure is not None:
             where = f"Batch {batch:,}, context {context:,}"
             note = (
-                "Diamonds: bolder than anything recorded. Dashed: the floor, and the same model"
-                " token by token."
+                "Diamonds: bolder than anything recorded. Dashed: the floor, and"
+                f" {answer.inputs['against'] or 'the same model'} token by token."
             )
             cards.append(figure_card(figures, f"front-{context}-{batch}", figure, where, note))
     return cards

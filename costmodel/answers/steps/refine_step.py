@@ -18,7 +18,7 @@ from costmodel.drafters.pass_costs import WeightedPass
 from costmodel.engines.record.overhead import Overhead
 from costmodel.laws.refining import group_sizes, live_tokens, pass_counts, refine_of, waiting_ratio
 from costmodel.method import Method
-from costmodel.pace import GROWING_COMMITS
+from costmodel.pace import GROWING_COMMITS, Refine
 from costmodel.passes.forward import Deployment, PassCost, pass_cost
 from costmodel.passes.memory import Footprint, activation_bytes, kv_bytes, weight_bytes
 from costmodel.passes.ops import Array, Number
@@ -35,6 +35,8 @@ class _Pass(NamedTuple):
         cached: tokens of it that are read.
         copies: sequences of a request.
         is_full: over prompt and canvas.
+        renews: values that later passes read, with the target's own launches; others are launched
+            by the code of the method.
     """
 
     ratio: Array
@@ -42,6 +44,7 @@ class _Pass(NamedTuple):
     cached: Number
     copies: int
     is_full: bool = False
+    renews: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,7 +114,7 @@ class _Canvas:
             yield _Pass(ratio["canvas"], self.width, self.prompt, r.copies)
         if np.any(ratio["own"] > 0.0):
             for share, rows, cached in self.own():
-                yield _Pass(share * ratio["own"], rows, cached, r.copies)
+                yield _Pass(share * ratio["own"], rows, cached, r.copies, renews=False)
         if r.closing_passes:
             yield _Pass(ratio["closing"], block, self.whole - block, r.copies)
 
@@ -169,12 +172,12 @@ def refine_step(
         np.asarray(batch, dtype=np.float64),
         waiting_ratio(m, tokens_per_step, batch),
     )
-    passes = list(canvas.passes(waits))
+    passes, launched = list(canvas.passes(waits)), _launched(d, refine_of(m))
     verify: list[WeightedPass] = [
         (
             run.ratio,
             pass_cost(
-                d,
+                d if run.renews else launched,
                 batch=requests * run.copies,
                 query_tokens=run.rows,
                 context=run.cached,
@@ -206,6 +209,15 @@ def pass_rows(m: Method, *, tokens_per_step: float, context: float) -> float:
     if m.batch.ragged != "split":
         return max(float(run.rows * run.copies) for run in passes)
     return float(sum(run.ratio * run.rows * run.copies for run in passes) / canvas.runs())
+
+
+def _launched(d: Deployment, r: Refine) -> Deployment:
+    """The deployment as the code of a method launches passes that renew nothing."""
+    return replace(
+        d,
+        host_layer_s=d.host_layer_s * r.launch_ratio,
+        host_waits=d.host_waits or r.waits_in_layers,
+    )
 
 
 def _beside(d: Deployment, m: Method, *, batch: Number, prompt: Array) -> Iterator[PassCost]:

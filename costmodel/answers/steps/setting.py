@@ -35,6 +35,7 @@ class Setting:
         plain_overhead: the engine's share of a plain step.
         engine: how memory is divided; without one, weights, cache and passes may use all of it.
         plan: how the target is spread over more than one tensor-parallel group; None: it is not.
+        against: whose plain decoding speeds are compared with; None: the target's own.
     """
 
     deployment: Deployment
@@ -43,6 +44,7 @@ class Setting:
     plain_overhead: Overhead
     engine: Engine = none.ENGINE
     plan: ParallelPlan | None = None
+    against: "Setting | None" = None
 
     @property
     def target(self) -> Architecture:

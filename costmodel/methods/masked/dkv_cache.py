@@ -23,6 +23,10 @@ METHOD = Method(
         canvas_tokens=256,
         full_passes=1,
         full_every=8,
+        # 57 operations a layer of LLaDA: tokens and cached values are put in order and chosen by
+        # masks, which waits for the device five times
+        launch_ratio=1.24,
+        waits_in_layers=True,
     ),
     reported=(
         Reported(

@@ -24,6 +24,7 @@ METHOD = Method(
         full_every=50,
         canvas_every=7,
         computed_ratio=0.3,
+        launch_ratio=1.48,  # 68 operations a layer of LLaDA: values compared, gathered, scattered
     ),
     reported=(
         Reported(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from costmodel.answers.estimate import Setting
-from costmodel.answers.settings import build_setting
+from costmodel.answers.settings import build_setting, compared_with
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance, geometric
 from costmodel.laws.own_pace import own_pace
@@ -28,6 +28,7 @@ def policy_contenders(
     *,
     source: int,
     seed: int,
+    against: str = "",
 ) -> tuple[list[Contender], list[Unplayed]]:
     """Contenders whose candidates are policies, and the policies that cannot be answered for.
 
@@ -37,6 +38,7 @@ def policy_contenders(
         policies: of that cache.
         source: index of the drafter that the contenders are of.
         seed: of the bootstrap over prompts.
+        against: model whose plain decoding they are compared with; empty: their own.
     """
     canvas = configuration.canvas_tokens or recorded.anchors.canvas_tokens
     configuration = replace(configuration, canvas_tokens=canvas)
@@ -52,7 +54,8 @@ def policy_contenders(
         try:
             if passes not in settings:
                 refined = replace(configuration, refine=policy)
-                settings[passes] = refined, build_setting(refined)
+                setting = compared_with(build_setting(refined), refined, against)
+                settings[passes] = refined, setting
             pace = _pace(settings[passes][1], played)
         except (InputError, InfeasibleError) as error:
             unplayed.append(Unplayed(policy=policy, reason=str(error)))

@@ -21,12 +21,15 @@ def drafts_alike(one: str, other: str) -> bool:
 def is_borrowed(trace: AcceptanceTrace, model: str) -> bool:
     """Whether a trace was recorded on another model than the one named (or on an unnamed one)."""
     recorded = trace.provenance.model
-    if not recorded:
-        return True
+    return not recorded or not same_model(recorded, model)
+
+
+def same_model(one: str, other: str) -> bool:
+    """Whether two names are of one model; names of no shipped model are compared as they stand."""
     try:
-        return load_model(recorded).name != load_model(model).name
+        return load_model(one).name == load_model(other).name
     except UnknownNameError:
-        return recorded != model
+        return one == other
 
 
 def proposal_share(method: str, match_rate: float | None) -> float:

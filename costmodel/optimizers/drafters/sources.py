@@ -16,6 +16,7 @@ from costmodel.answers.settings import method_of, with_match_rate
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import DepthRates, counted_rates, length_rates, means_rates
 from costmodel.laws.own_draft import holds_own_draft, own_draft
+from costmodel.laws.own_pace import own_pace
 from costmodel.laws.refined_method import method_policy, refined_method
 from costmodel.laws.refining import refine_of
 from costmodel.laws.replayed_refining import replayed_refining
@@ -26,6 +27,7 @@ from costmodel.optimizers.drafters.origin import (
     drafts_alike,
     is_borrowed,
     proposal_share,
+    same_model,
 )
 from costmodel.optimizers.drafters.own_drafter import OwnDrafter
 from hardware_profiles.errors import InputError
@@ -36,6 +38,7 @@ from traces.library import is_confidence, read_trace, trace_file, trace_name
 from traces.replay.confidence.played import RecordedPrompts
 from traces.replay.counted import counts_requests
 
+_PACE_FIELDS = ("refine.tokens_per_pass", "advance")
 PLAIN_DRAFTING = "speculative-decoding"
 """The method whose drafters are told apart by their draft models alone."""
 Kind = Literal["recorded", "counted", "stated", "published"]
@@ -135,6 +138,9 @@ class Source:
             return self.about
         if self.prompts is not None:
             return "replayed confidence"
+        if self.kind == "recorded" and self.trace is None:
+            lent = f", borrowed from {self.model or 'an unnamed model'}" if self.borrowed else ""
+            return f"replayed{lent}: {self.about}"
         is_recorded = self.kind == "recorded" or self.recorded_tokens
         how = "recorded" if is_recorded else "counted by an engine"
         return (
@@ -225,9 +231,11 @@ class Source:
 
     def asked_on(self, model: str) -> Source:
         """The same source for a question about a target."""
-        return (
-            self if self.trace is None else replace(self, borrowed=is_borrowed(self.trace, model))
-        )
+        if self.trace is not None:
+            return replace(self, borrowed=is_borrowed(self.trace, model))
+        if self.kind == "recorded":
+            return replace(self, borrowed=not self.model or not same_model(self.model, model))
+        return self
 
 
 def rates_source(
@@ -295,6 +303,44 @@ def length_source(
     return Source(method=method, kind="stated", rates=depth_rates, about=f"{about} at K={at}")
 
 
+def entry_source(method: str, model: str) -> Source:
+    """Tokens per step that the method's own entry holds: those of one published run, whatever the
+    target that is asked about.
+
+    Args:
+        method: slug of a method that sets its own pace.
+        model: target; empty: unknown.
+
+    Example:
+        >>> entry_source("fast-dllm", "dream-7b").about
+        'borrowed, published of llada-8b: 2.77 tokens a step, GSM8K-CoT, d3LLM, AUP leaderboard'
+    """
+    entry = load_method(method)
+    pace = own_pace(entry).tokens_per_step
+    figures = [figure for figure in entry.reported if figure.tokens_per_step is not None]
+    figure = next((figure for figure in figures if figure.tokens_per_step == pace), None)
+    whose = "" if figure is None else figure.model
+    borrowed = bool(model and whose) and not same_model(whose, model)
+    about = (
+        f"{'borrowed, ' * borrowed}published{f' of {whose}' * bool(whose)}: {pace:g} tokens a step"
+    )
+    if figure is not None:
+        about = ", ".join(filter(None, (about, figure.data, figure.source)))
+    else:
+        known = next((text for text in entry.assumed if text.startswith(_PACE_FIELDS)), "")
+        about += f", assumed ({known.partition(': ')[2]})" if known else ""
+    if borrowed and (own := [f for f in figures if same_model(f.model, model)]):
+        about += f"; of {model} {own[0].tokens_per_step:g} was published"
+    return Source(
+        method=method,
+        kind="published",
+        own_tokens_per_step=pace,
+        about=about,
+        model=whose,
+        borrowed=borrowed,
+    )
+
+
 def confidence_source(
     path: Path, method: str, *, refine: RefinePolicy | None = None, canvas_tokens: int | None = None
 ) -> Source:
@@ -324,10 +370,11 @@ def confidence_source(
         about += f", {words}"
     return Source(
         method=method,
-        kind="stated",
+        kind="recorded",
         own_tokens_per_step=replay.tokens_per_step,
         about=f"{about}, by {policy.name}: {trace_name(path)}",
         path=path,
+        model=trace.provenance.model,
         refine=policy,
         canvas_tokens=canvas_tokens or trace.canvas_tokens,
     )
@@ -358,6 +405,7 @@ def policy_source(
     tokens_per_step: float | None = None,
     *,
     canvas_tokens: int | None = None,
+    model: str = "",
 ) -> Source:
     """Tokens per pass of a policy without a recording: stated, or those of a rule that commits by
     number alone.
@@ -367,20 +415,21 @@ def policy_source(
         refine: the policy.
         tokens_per_step: as stated; None: nothing is.
         canvas_tokens: that passes compute; None: the entry's canvas.
+        model: target, for what was published of the method's own policy.
 
     Raises:
         InputError: a rule that depends on confidence, which nothing tells.
     """
     entry = refined_method(load_method(method), refine, canvas_tokens=canvas_tokens)
-    if (
-        tokens_per_step is None
-        and not refine.rule.by_count
-        and refine != method_policy(load_method(method))
-    ):
-        rule = (
-            "commits by confidence: give a confidence trace (--trace), or state --tokens-per-step"
-        )
-        raise InputError(rule, key="commit", value=refine.name)
+    if tokens_per_step is None and not refine.rule.by_count:
+        if refine != method_policy(load_method(method)):
+            rule = (
+                "commits by confidence: give a confidence trace (--trace), or state"
+                " --tokens-per-step"
+            )
+            raise InputError(rule, key="commit", value=refine.name)
+        source = entry_source(method, model)
+        return replace(source, refine=refine, canvas_tokens=canvas_tokens)
     tokens = refine_of(entry).tokens_per_pass if tokens_per_step is None else tokens_per_step
     return Source(
         method=method,
@@ -560,7 +609,11 @@ def configured_source(chosen: DecodingConfiguration) -> Source | None:
     if chosen.refine is not None:
         canvas = chosen.canvas_tokens
         return policy_source(
-            chosen.method, chosen.refine, chosen.tokens_per_step, canvas_tokens=canvas
+            chosen.method,
+            chosen.refine,
+            chosen.tokens_per_step,
+            canvas_tokens=canvas,
+            model=chosen.deployment.model,
         )
     about = str(chosen.provenance.get("acceptance") or "")
     if chosen.acceptance_by_depth:

@@ -273,11 +273,14 @@ def latent_attention(
     device: Device, work: Work, dtype: str, *, context: Number, requests: Number, rows: Number
 ) -> Timing:
     """Absorbed multi-head latent attention: ta + tw·waves + ‖the larger derated roof,
-    ⌈context/64⌉·t_tile‖ₚ.
+    ⌈context/64⌉·t_tile·walks‖ₚ.
 
-    The last term is one unit's walk over a cache that its kernel does not split; about 0 where it
-    does. Fewer than 64 query rows of a request run in tiles of 16, each of which reads part of the
-    cache from memory again; 64 and more run together. A wave is one tile for every processor.
+    The last term is that of kernels that do not split a cache, and about 0 where they do: a unit,
+    64 query rows of a request, walks the whole cache on one processor, and units walk one after
+    another where there are more than processors. Processors stand in pairs; once more than half of
+    them walk, both of a pair do, and each takes `pair_ratio` times as long. Fewer than 64 query
+    rows of a request run in tiles of 16, each of which reads part of the cache from memory again;
+    64 and more run together. A wave is one tile for every processor.
 
     Args:
         device: profile.
@@ -291,7 +294,9 @@ def latent_attention(
     tiles = np.where(
         np.asarray(rows) < ROW_TILE, np.ceil(np.asarray(rows) / LATENT_TILE - 1e-9), 1.0
     )
+    units = np.asarray(requests, dtype=np.float64) * np.ceil(np.asarray(rows) / ROW_TILE - 1e-9)
     walk = np.ceil(np.asarray(context, dtype=np.float64) / ROW_TILE) * c.tile_s
+    walk = walk * _walks(units / device.processors, c.pair_ratio)
     compute = work.flops / (device.peak(dtype) * c.compute_efficiency)
     memory = work.bytes / (device.bandwidth_bytes_per_s * c.bandwidth_efficiency)
     if c.reread_ratio:
@@ -301,3 +306,17 @@ def latent_attention(
     return Timing(
         launch + joined(np.maximum(compute, memory), walk, c.norm), compute, memory, launch
     )
+
+
+def _walks(waves: Array, pair_ratio: float) -> Array:
+    """How long units walk in all, in walks of one that is alone: whole waves in pairs, and the last
+    one alone where it takes half of the processors at most.
+
+    Args:
+        waves: units over processors.
+        pair_ratio: time of a unit whose neighbour walks too, in that of one that is alone.
+    """
+    whole = np.floor(waves + 1e-9)
+    last = waves - whole
+    alone = np.where(last > 1e-9, 1.0, 0.0)
+    return np.asarray(whole * pair_ratio + np.where(last > 0.5, pair_ratio, alone))

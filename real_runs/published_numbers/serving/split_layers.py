@@ -10,7 +10,7 @@ from costmodel.architectures.architecture import Architecture, Block
 from costmodel.architectures.library import load_model
 from costmodel.parallel.disaggregation import split_layers
 from costmodel.parallel.plan import ParallelPlan
-from costmodel.passes.forward import Deployment, pass_cost
+from costmodel.passes.forward import Deployment, Operation, pass_cost
 from costmodel.passes.precision import Precision
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
@@ -69,29 +69,18 @@ def _deployed(row: PublishedRow, context: float, device: Device) -> float:
     (attention, feed_forward), batch = row.own_facts.nodes, batch_of(row)
     precision = _FP8_PRODUCTS if "bf16 attention" in row.precision else _FP8
     name = system_name(row.system).casefold()
-    requests = batch / _MICRO_BATCHES / (_NODE_DEVICES * attention)
-    attention_s = _attention_s(name, requests, context, precision, device)
-    model, _ = _expert_layer(name)
-    d = Deployment(
-        architecture=model,
-        device=device,
-        precision=precision,
-        tensor_parallel=_NODE_DEVICES * feed_forward,
-    )
-    operations = pass_cost(
-        d, batch=batch / _MICRO_BATCHES, query_tokens=1.0, context=1.0, logits="none"
-    ).operations
-    parts = [
-        op for op in operations if op.name == "moe" or op.role.startswith(("shared", "router"))
-    ]
-    feed_forward_s = float(sum(float(op.timing.seconds) for op in parts))
+    micro_batch = batch / _MICRO_BATCHES
+    requests = micro_batch / (_NODE_DEVICES * attention)
+    attention_s = _attention_s(name, requests, context, precision, device, router=True)
+    feed_forward_s = _feed_forward_s(name, micro_batch, feed_forward, precision, device)
+    model = load_model(name)
     link = ParallelPlan().link(device, 2 * _NODE_DEVICES)
     message_s = link.latency_s + requests * model.hidden * 2.0 / link.bytes_per_s
     split = split_layers(
         attention_s,
         feed_forward_s,
         message_s,
-        layers=load_model(name).layers,
+        layers=model.layers,
         micro_batches=_MICRO_BATCHES,
         requests=float(batch),
     )
@@ -99,22 +88,63 @@ def _deployed(row: PublishedRow, context: float, device: Device) -> float:
 
 
 def _attention_s(
-    name: str, requests: float, context: float, precision: Precision, device: Device
+    name: str,
+    requests: float,
+    context: float,
+    precision: Precision,
+    device: Device,
+    *,
+    router: bool = False,
 ) -> float:
-    """Seconds of one layer's attention with the products around it."""
+    """Seconds of one layer's attention with the products around it, and of the router where it runs
+    there.
+    """
     model, block = _expert_layer(name)
-    d = Deployment(architecture=model, device=device, precision=precision)
     roles = {role for role, _, _ in block.attention.projections(model.hidden)}
-    operations = pass_cost(
-        d, batch=requests, query_tokens=1.0, context=context, logits="none"
-    ).operations
-    return float(
-        sum(
-            float(op.timing.seconds)
-            for op in operations
-            if op.name in ("attention", "mla") or op.role in roles
-        )
+    if router:
+        roles.add("router")
+    operations = _operations(model, requests, context, precision, device)
+    return sum(
+        _seconds(op) for op in operations if op.name in ("attention", "mla") or op.role in roles
     )
+
+
+def _feed_forward_s(
+    name: str, tokens: float, nodes: int, precision: Precision, device: Device
+) -> float:
+    """Seconds of one layer's experts on feed-forward nodes: each node has its share of the routed
+    experts and splits them over its devices; all devices split the shared expert.
+
+    Reference: the same, section 7.1: "in a hybrid EP+TP way"; routers run on attention nodes.
+    """
+    model, block = _expert_layer(name)
+    share = replace(block.feed_forward, experts=block.feed_forward.experts // nodes)
+    node = replace(model, blocks=((replace(block, feed_forward=share), 1),))
+    routed = _operations(node, tokens / nodes, 1.0, precision, device, _NODE_DEVICES)
+    whole = _operations(model, tokens, 1.0, precision, device, _NODE_DEVICES * nodes)
+    return sum(_seconds(op) for op in routed if op.name == "moe") + sum(
+        _seconds(op) for op in whole if op.role.startswith("shared")
+    )
+
+
+def _operations(
+    model: Architecture,
+    requests: float,
+    context: float,
+    precision: Precision,
+    device: Device,
+    tensor_parallel: int = 1,
+) -> tuple[Operation, ...]:
+    """Operations of a layer, one new token a request."""
+    d = Deployment(
+        architecture=model, device=device, precision=precision, tensor_parallel=tensor_parallel
+    )
+    cost = pass_cost(d, batch=requests, query_tokens=1.0, context=context, logits="none")
+    return tuple(cost.operations)
+
+
+def _seconds(operation: Operation) -> float:
+    return float(operation.timing.seconds)
 
 
 def _expert_layer(name: str) -> tuple[Architecture, Block]:

@@ -90,7 +90,7 @@ def test_no_chain_no_schedule(files):
         tree_sizes=[],
         limits=Limits(tpot_s=1e3),
     )
-    without = recommended(
+    answered = recommended(
         replace(
             none,
             optimum=replace(
@@ -100,6 +100,7 @@ def test_no_chain_no_schedule(files):
         {},
         Limits(),
     )
+    without = answered.rankings
     assert (without.schedule, without.schedule_loss_ratio, without.dropped_batches) == (
         [],
         0.0,

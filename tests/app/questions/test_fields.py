@@ -1,6 +1,7 @@
 """Every field of a question stands once, is read, and means the same through every door."""
 
 import ast
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
@@ -11,7 +12,7 @@ import pytest
 import app
 from app.cli.main import VERBS, command
 from app.questions import fields as table
-from app.questions.field import Group, fields_of
+from app.questions.field import Group, begins_of, fields_of
 from hardware_profiles.errors import InputError
 from rooftree.questions import option_names
 
@@ -87,7 +88,7 @@ def test_doors_have_the_same_fields(words):
         option for parameter in found.params for option in parameter.opts if option.startswith("--")
     }
     wanted = [f for f in fields_of(VERBS[words]) if not f.row.argument]
-    assert options - {"--help"} == {f.option for f in wanted} | {
+    assert options - {"--help", "--help-all"} == {f.option for f in wanted} | {
         f.row.also for f in wanted if f.row.also.startswith("--")
     }
     assert option_names(words) == [f.keyword for f in wanted]
@@ -96,12 +97,34 @@ def test_doors_have_the_same_fields(words):
 def test_help_has_a_panel_for_every_group_in_order(capsys):
     from app.cli.main import main
 
-    assert main(["optimize", "--help"]) == 0
+    assert main(["optimize", "--help-all"]) == 0
     shown = capsys.readouterr().out
     titles = [f"\n{group}:\n" for group in Group]
     places = [shown.index(title) for title in titles]
     assert places == sorted(places)
     assert shown.index("--model ") < shown.index("--batch ") < shown.index("--device ")
+
+
+@pytest.mark.parametrize("words", [words for words, verb in VERBS.items() if begins_of(verb)])
+def test_help_begins_with_few_options_and_says_where_all_are(words, capsys):
+    from app.cli.main import main
+
+    verb = VERBS[words]
+    begins = begins_of(verb)
+    named = {f.name: f.option for f in fields_of(verb)}
+    assert set(begins) <= named.keys() and 8 <= len(begins) <= 14
+    assert main([*words.split(), "--help"]) == 0
+    shown = set(
+        re.findall(r"(?m)^  (?:-\w, )?(--[a-z-]+)(?=,| <| [A-Z]|  |$)", capsys.readouterr().out)
+    )
+    arguments = {f.option for f in fields_of(verb) if f.row.argument}
+    assert shown - {"--help", "--help-all"} == {named[name] for name in begins} - arguments
+    assert "--help-all" in shown
+
+
+@pytest.mark.parametrize("words", [words for words, verb in VERBS.items() if not begins_of(verb)])
+def test_a_verb_of_few_options_shows_them_all(words):
+    assert len(fields_of(VERBS[words])) <= 14
 
 
 def test_a_row_of_the_table_stands_once():

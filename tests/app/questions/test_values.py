@@ -16,7 +16,19 @@ from rooftree.questions import ask_verb
 from tests.every import every
 
 TEXTS = {
-    *("as_family", "model", "subject", "name", "new", "like", "url", "server", "host", "ray"),
+    *(
+        "against",
+        "as_family",
+        "model",
+        "subject",
+        "name",
+        "new",
+        "like",
+        "url",
+        "server",
+        "host",
+        "ray",
+    ),
     *("device", "here", "profile", "base", "engine", "engine_version", "variant", "key_env"),
     *("dtype", "kv_dtype", "draft_dtype", "draft", "draft_name", "form", "operation", "group"),
     *("data_set", "kind", "launch", "leave_out", "price", "layers", "scenario", "trace", "drafter"),

@@ -199,6 +199,41 @@ def test_a_cache_that_is_not_split_is_walked_whatever_the_batch():
     assert seconds(1, 16_384) > 1.8 * seconds(1, 8192)
 
 
+@pytest.mark.parametrize("name", ["a100-sxm-80", "l40s"])
+def test_latent_caches_that_are_not_split_are_walked_in_waves(name):
+    """As in the tables of the A100, in walks of one request alone: half of the processors walk as
+    long as one, all of them 1.35 times, and one request more waits for a wave of its own.
+    """
+    device = load_device(name)
+
+    def walks(requests, heads=16):
+        work = ops.latent_attention(
+            requests,
+            1,
+            65_536,
+            heads=heads,
+            latent=512,
+            rope=64,
+            kv_bytes=2.0,
+            activation_bytes=2.0,
+        )
+        timing = kernels.latent_attention(
+            device, work, "bf16", context=65_536, requests=requests, rows=heads
+        )
+        return float(timing.seconds)
+
+    half, all_of_them = device.processors // 2, device.processors
+    pair = device.constants.mla.pair_ratio
+    assert walks(half) == pytest.approx(walks(1), rel=0.01)
+    assert walks(half + 1) == pytest.approx(pair * walks(1), rel=0.01)
+    assert walks(all_of_them) >= 0.99 * pair * walks(1)
+    assert walks(all_of_them + 1) >= 0.99 * (pair + 1.0) * walks(1)
+    if name == "a100-sxm-80":  # the L40S has less bandwidth for more processors
+        assert walks(all_of_them + 1) == pytest.approx((pair + 1.0) * walks(1), rel=0.05)
+    assert walks(half // 2, heads=128) == pytest.approx(walks(half // 2), rel=0.01)
+    assert walks(half, heads=128) > 1.3 * walks(half), "128 heads are two units"
+
+
 def test_few_query_rows_over_a_latent_cache_read_it_once_per_tile_of_sixteen():
     """B200: 32 heads take half as long again as 16, and 64 run together in less time than 32."""
     device = load_device("b200-sxm")

@@ -488,8 +488,61 @@ REQUESTS = {
         [50, 100],
         [4, 8],
     ),
+    "gateway.csv": (
+        "request-log",
+        "Started At;Prompt Tokens;# Completion Tokens;Conversation ID\n"
+        "2026-05-04T08:00:02+02:00;160;8;a\n2026-05-04 06:00:00Z;100;4;a\n",
+        [0.0, 2.0],
+        [100, 160],
+        [4, 8],
+    ),
+    "openai.jsonl": (
+        "request-log",
+        lines(
+            [
+                {
+                    "id": "a",
+                    "created": 1700000000,
+                    "usage": {"prompt_tokens": 5, "completion_tokens": 6},
+                },
+                {
+                    "id": "b",
+                    "created": 1700000003,
+                    "usage": {"prompt_tokens": 7, "completion_tokens": 8},
+                },
+            ]
+        ),
+        [0.0, 3.0],
+        [5, 7],
+        [6, 8],
+    ),
     "genai.json": ("genai-perf-requests", json.dumps(GENAI), [0.0, 0.25], [9, 9], [5, 5]),
 }
+PASSES = lines(
+    [
+        {
+            "model": "m",
+            "vocabulary": 9,
+            "mask_id": 8,
+            "canvas_tokens": 4,
+            "policy": {"commit": "threshold", "block_tokens": 2, "cache": "dual"},
+        },
+        *(
+            {
+                "request": "q",
+                "prompt_tokens": 3,
+                "block": [start, start + 2],
+                "positions": positions,
+                "tokens": [at + 1 for at in positions],
+                "confidence": [0.95] * len(positions),
+                "committed": positions[:1] if start == 0 else positions,
+            }
+            for start, positions in ((0, [0, 1]), (0, [1]), (2, [3, 2]))
+        ),
+    ]
+)
+# name of the file: (format, text)
+CONFIDENCE = {"passes.jsonl": ("masked-passes", PASSES)}
 # name of the file: (text, words of the refusal)
 REFUSED = {
     "samd.json": (json.dumps({"0": [1, 2], "1": [], "2": []}), "SAM-Decoding"),

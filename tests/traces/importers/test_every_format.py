@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hardware_profiles.errors import InputError
 from tests.traces.importers import samples
 from traces.importers.formats import (
+    CONFIDENCE_READERS,
     FAMILIES,
     READERS,
     REQUEST_READERS,
@@ -19,12 +20,13 @@ from traces.importers.formats import (
     read_requests_any,
     read_trace_any,
 )
-from traces.importers.recognition import sample_of
+from traces.importers.recognition import claims, sample_of
 from traces.importers.steps import Steps, stepped
 from traces.kinds.acceptance import Provenance
 from traces.replay.walk import replay_chain
 from traces.storage.acceptance_file import read_acceptance, write_acceptance
 
+EVERY = (*READERS, *REQUEST_READERS, *CONFIDENCE_READERS)
 LMDEPLOY_LATER = samples.LMDEPLOY.replace(" 20.0", " 30.0").replace(" 60.0", " 90.0")
 
 
@@ -34,14 +36,12 @@ def placed(folder, name, text):
     return file
 
 
-@pytest.mark.parametrize("name", [*samples.ACCEPTANCE, *samples.REQUESTS])
+@pytest.mark.parametrize("name", [*samples.ACCEPTANCE, *samples.REQUESTS, *samples.CONFIDENCE])
 def test_a_sample_is_claimed_by_its_own_format_alone(tmp_path, name):
-    form, text = {**samples.ACCEPTANCE, **samples.REQUESTS}[name][:2]
+    form, text = {**samples.ACCEPTANCE, **samples.REQUESTS, **samples.CONFIDENCE}[name][:2]
     file = placed(tmp_path, name, text)
-    sample = sample_of(file)
-    assert [
-        other for other in (*READERS, *REQUEST_READERS) if format_named(other).claims(sample)
-    ] == [form]
+    known = {other: format_named(other) for other in EVERY}
+    assert claims(sample_of(file), known) == [form]
     assert detect(file).name == form
 
 
@@ -75,8 +75,9 @@ def test_a_family_sorts_out_a_file_of_several_engines(tmp_path):
 
 
 def test_every_format_has_a_sample():
-    shown = {row[0] for row in (*samples.ACCEPTANCE.values(), *samples.REQUESTS.values())}
-    assert shown == {*READERS, *REQUEST_READERS}
+    rows = (*samples.ACCEPTANCE.values(), *samples.REQUESTS.values(), *samples.CONFIDENCE.values())
+    shown = {row[0] for row in rows}
+    assert shown == {*EVERY}
 
 
 @pytest.mark.parametrize("name", samples.ACCEPTANCE)

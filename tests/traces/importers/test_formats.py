@@ -60,7 +60,7 @@ def test_read_any(lengths, tmp_path):
     write_acceptance(AcceptanceTrace(offsets=[0, 1], emitted=[3], drafted=[2]), file)
     assert read_trace_any(file, match_rate=0.25).match_rate is None
     (tmp_path / "server.log").write_text("all is well")
-    with pytest.raises(InputError, match="name it with --format"):
+    with pytest.raises(InputError, match="reads it with --format"):
         read_trace_any(tmp_path / "server.log")
     with pytest.raises(InputError, match="no SpecDecoding"):
         read_trace_any(lengths, "vllm-log")

@@ -13,6 +13,7 @@ from functools import partial
 from hardware_profiles.units import MILLI
 from traces.importers.recognition import Format, Sample
 from traces.importers.request_tables import ArrivalColumn, RequestTable, read_table
+from traces.importers.requests.request_log import named_columns
 
 _MOONCAKE_BLOCK_TOKENS = 512
 
@@ -64,10 +65,11 @@ TABLES: Mapping[str, RequestTable] = {
 def _has_lengths_alone(sample: Sample) -> bool:
     """Whether it has lengths of prompts and outputs, and nothing that tells an arrival or a block."""
     names = sample.columns or tuple(sample.first if sample.document is None else ())
-    timed = ("arrival_s", "timestamp", "Timestamp", "TIMESTAMP", "hash_ids")
     lengths = (TABLES["lengths"].prompt_tokens, TABLES["lengths"].output_tokens)
-    return all(any(name in names for name in spellings) for spellings in lengths) and not any(
-        name in names for name in timed
+    return (
+        all(any(name in names for name in spellings) for spellings in lengths)
+        and "hash_ids" not in names
+        and named_columns(names).keys() <= {"prompt tokens", "output tokens", "priority"}
     )
 
 
@@ -77,6 +79,7 @@ _CLAIMS: Mapping[str, Callable[[Sample], bool]] = {
     "lengths": _has_lengths_alone,
     "mooncake": lambda sample: (
         sample.holds("input_length", "output_length", "hash_ids")
+        or (sample.document is None and sample.holds("timestamp", "input_length", "output_length"))
         or sample.tabulates("output_tokens", f"prefix_block{_MOONCAKE_BLOCK_TOKENS}_ids")
     ),
 }

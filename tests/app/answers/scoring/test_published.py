@@ -63,14 +63,6 @@ def test_what_is_committed_adds_up():
             assert each.tpot["median"] <= each.tpot["p90"]
 
 
-def test_the_readme_says_the_same(root):
-    whole = published_errors()[0]
-    text = (root / "README.md").read_text()
-    assert (
-        f"{whole.runs} answered: time per output token {100 * whole.tpot['median']:.1f} %" in text
-    )
-
-
 def test_the_runs_most_like_a_question_are_enough_of_them():
     assert (most_like("vllm", "h100-sxm").engine, most_like("vllm", "h100-sxm").device) == (
         "vllm",

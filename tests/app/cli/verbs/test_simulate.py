@@ -295,7 +295,7 @@ def test_an_option_of_an_earlier_version_names_its_key(rooftree, option, key):
 def test_keys_that_simulations_alone_have_stay_keys(rooftree):
     """The deployment and the drafter have the other verbs' options; the rest is in the file."""
     named = re.findall(
-        r"^ +(?:-\w, )?(--[a-z-]+)", rooftree("simulate", "--help").out, flags=re.MULTILINE
+        r"^ +(?:-\w, )?(--[a-z-]+)", rooftree("simulate", "--help-all").out, flags=re.MULTILINE
     )
     assert {"--set", "--explain-schema", "--tp", "--kv-dtype"} <= set(named)
     assert not [name for name in named if re.match("--(watermark|burst|token-budget|router)", name)]

@@ -47,6 +47,32 @@ def test_blocks_that_begin_when_the_last_is_done_are_plain_blocks(forward):
     assert np.all(step_s(setting(forward=forward, begin_ratio=0.5)) > plain)
 
 
+def test_host_and_device_take_turns_where_a_layer_reads_from_the_device():
+    """What is captured has no host to wait for; one operation after another, every pass over a
+    block takes both times.
+    """
+    captured = {slug: step_s(setting(slug, "sglang")) for slug in ("fast-dllm", "dllm-cache")}
+    for slug, seconds in captured.items():
+        changed = setting(slug, "sglang", launch_ratio=3.0, waits_in_layers=True)
+        assert step_s(changed) == pytest.approx(seconds, rel=1e-12)
+    fields = {"launch_ratio": 1.0, "full_passes": 0}
+    ahead, turns = (
+        step_s(setting("fast-dllm", "transformers", waits_in_layers=waits, **fields))
+        for waits in (False, True)
+    )
+    asked = setting("fast-dllm", "transformers")
+    d = asked.deployment
+    host_s = d.architecture.layers * d.host_layer_s + d.host_pass_s
+    assert np.all(turns > ahead) and np.all(turns <= ahead + host_s * (1 + 1e-9))
+    both = pass_cost(replace(d, host_waits=True), batch=1, query_tokens=32, context=600)
+    device = pass_cost(
+        replace(d, host_layer_s=0.0, host_pass_s=0.0), batch=1, query_tokens=32, context=600
+    )
+    assert float(both.total_s) == pytest.approx(float(device.total_s) + host_s)
+    longer = step_s(setting("fast-dllm", "transformers", launch_ratio=1.5))
+    assert np.all(longer > step_s(asked))
+
+
 @pytest.mark.parametrize("slug", ["fast-dllm", "fast-dllm-prefix", "dllm-cache", "dkv-cache"])
 def test_a_cache_that_is_renewed_in_every_pass_is_none(slug):
     alone = Batch()

@@ -1,0 +1,68 @@
+"""VALIDATION.md is what its command writes of the committed results, to the byte, and these hang
+together."""
+
+import pytest
+
+from tests.validation_page import page
+from tests.validation_page.summaries import read
+
+
+def test_the_page_is_what_make_validation_writes():
+    assert page.PAGE.read_text(encoding="utf-8") == page.text(), "run `make validation`"
+
+
+def test_the_readme_says_what_the_page_says(root):
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    for line in page.in_short():
+        assert line in readme, f"the README lacks: {line}"
+
+
+def test_slices_of_unseen_runs_add_up_to_all_of_them():
+    rows = read("unseen_serving")
+    whole = rows[0]
+    assert whole["slice"] == "all"
+    for name in ("engine", "serving"):
+        parts = [row for row in rows if row["slice"] == name]
+        for count in ("measurements", "answered"):
+            assert sum(row[count] for row in parts) == whole[count], name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "unseen_serving",
+        "peers",
+        "published_numbers",
+        "chosen_shapes",
+        "trace_losses",
+        "vllm_speedups",
+        "kernels",
+    ],
+)
+def test_errors_are_ratios_and_medians_are_the_smaller(name):
+    for row in read(name):
+        for key, value in row.items():
+            if key.endswith("_ratio") and value is not None:
+                assert -1.0 <= value <= 10.0, (name, row, key)
+        for quantity in ("", "tpot_", "ttft_"):
+            middle, most = (row.get(f"{quantity}{key}_error_ratio") for key in ("median", "p90"))
+            assert middle is None or most is None or middle <= most, (name, row)
+
+
+def test_a_choice_loses_less_than_every_fixed_shape_where_one_length_is_known():
+    lost = [
+        row
+        for row in read("chosen_shapes")
+        if row["part"] == "lost" and row["place"] == "SGLang on H200"
+    ]
+    fixed = [row["mean_ratio"] for row in lost if row["value"].startswith("always")]
+    ours = [row["mean_ratio"] for row in lost if row["value"].endswith("alone")]
+    assert len(fixed) == 5 and len(ours) == 3 and max(ours) < min(fixed)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(None, "—"), (0.0766, "7.7"), (0.0999, "10"), (0.52, "52"), (-0.04, "−4.0"), (0.0002, "0.0")],
+)
+def test_percents_have_one_digit_below_ten(ratio, text):
+    assert page.signed(ratio).lstrip("+") == text

@@ -1,0 +1,1 @@
+"""Which recorded passes of masked decoders can be read?"""
