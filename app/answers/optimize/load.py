@@ -26,7 +26,7 @@ from app.exporters.registry import ENGINES
 from app.questions.field import inputs_of
 from app.questions.optimize import OptimizeQuestion
 from app.questions.places import is_object
-from app.questions.resolve.limits import asked_limits
+from app.questions.resolve.limits import asked_limits, refuse_percentiles
 from costmodel.answers.estimate import estimate
 from costmodel.answers.workload import Load, load_of_requests
 from costmodel.configuration import DecodingConfiguration
@@ -115,6 +115,11 @@ def _joint_question(
     Raises:
         InputError: several models or engines, or values out of range.
     """
+    if not question.simulate:
+        refuse_percentiles(
+            {"--slo-ttft": question.slo_ttft, "--slo-tpot": question.slo_tpot},
+            "percentiles come from simulations; leave out --no-simulate",
+        )
     load, traffic = _load_and_traffic(question)
     options = deployment_options(question)
     if masked is not None:

@@ -57,6 +57,10 @@ def test_a_limit_that_is_none_is_bad_input(rooftree, words, said):
     ("words", "said"),
     [
         (("optimize", "--model", "llama-3.1-8b", "--batch", "1"), "`rooftree capacity`"),
+        (
+            ("optimize", "--model", "llama-3.1-8b", "--search", "full", "--no-simulate"),
+            "leave out --no-simulate",
+        ),
         (("simulate", "--model", "llama-3.1-8b", "--rate", "1", "--count", "9"), "--good-share"),
     ],
 )
@@ -236,3 +240,15 @@ def test_a_buyer_goes_from_devices_to_a_day_without_a_dead_end(rooftree, tmp_pat
     ).answer
     named = {row["device"] for row in searched["plans"]}
     assert named == {"h100-sxm", "b200-sxm", "tpu-v6e"}
+
+
+def test_a_search_under_a_load_holds_its_simulations_against_percentiles(rooftree, tmp_path):
+    words = ("optimize", "--model", "llama-3.1-8b", "--device", "h100-sxm", "--search", "full")
+    narrow = ("--method", "n-gram", "--acceptance", "0.5", "--draft-tokens", "2", "--devices", "2")
+    load = ("--rate", "10", "--prompt-tokens", "512", "--output-tokens", "64")
+    answer = rooftree(
+        *words, *narrow, *load, "--slo-ttft", "p99:300", "--json", "--out", tmp_path
+    ).answer
+    assert answer["limits"]["meaning"] == "p99 TTFT <= 300 ms"
+    (winner,) = answer["choices"]
+    assert winner["meets_limits"] and winner["simulated"]["ttft_s"] <= 0.3
