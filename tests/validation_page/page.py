@@ -223,6 +223,9 @@ def tables() -> Mapping[str, Any]:
     return {
         "in_short": in_short(),
         "unseen": read("unseen_serving"),
+        "other_halves": [
+            row for row in read("unseen_serving_other_halves") if row["slice"] in ("all", "serving")
+        ],
         "peers": peers,
         "peer_rows": [
             cells(row, " ".join(["tool", *_times("%median_error %p90_error ±bias")]))

@@ -3,6 +3,8 @@
     rooftree score TABLE.parquet... --leave-out family --out SCORE
     python -m tests.validation_page.summaries unseen-serving SCORE/score.json
     python -m tests.validation_page.summaries peers SCORE/score.json
+    rooftree score TABLE.parquet... --leave-out family --seed 1 --out OTHER
+    python -m tests.validation_page.summaries unseen-serving-other-halves OTHER/score.json
     rooftree reproduce --rows TABLE.csv --json > published.json
     python -m tests.validation_page.summaries published-numbers published.json
     rooftree traces losses --json > losses.json
@@ -282,6 +284,7 @@ def main(words: Iterable[str]) -> None:
     else:
         made = {
             "unseen-serving": unseen_serving,
+            "unseen-serving-other-halves": unseen_serving,
             "peers": peers,
             "published-numbers": published_numbers,
             "trace-losses": trace_losses,

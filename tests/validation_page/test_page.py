@@ -31,6 +31,7 @@ def test_slices_of_unseen_runs_add_up_to_all_of_them():
     "name",
     [
         "unseen_serving",
+        "unseen_serving_other_halves",
         "peers",
         "published_numbers",
         "chosen_shapes",
