@@ -72,6 +72,7 @@ class SimulatedLoad(Row):
     ]
     tpot_s: Annotated[float, Column("Time per output token, alike.")]
     good_ratio: Annotated[float, Column("Requests within both limits.", unit="ratio")]
+    keeps_limits: Annotated[bool, Column("Whether the limits are kept and no backlog grows.")]
     requests: Annotated[int, Column("That were simulated.")]
 
 
@@ -327,6 +328,7 @@ def _priced(
             ttft_s=simulated.ttft_s,
             tpot_s=simulated.tpot_s,
             good_ratio=simulated.good_ratio,
+            keeps_limits=simulated.keeps_limits,
             requests=simulated.requests,
         ),
     }
@@ -451,6 +453,18 @@ class CapacityPlans(Answer):
         if self.acceptance is not None and (remark := self.acceptance.remark):
             yield remark
         yield from self.remarks
+        missed = [
+            f"{row.device} {row.placed} {row.method}"
+            for row in self.plans
+            if isinstance(row, PlanRow | PooledRow)
+            and row.simulated is not None
+            and not row.simulated.keeps_limits
+        ]
+        if missed:
+            yield folded(
+                f"in simulation {', '.join(missed)} misses the limits on means; p50:MS or a higher"
+                " percentile is planned by simulation"
+            )
         yield from _device_lines(
             [row for row in self.plans if isinstance(row, PlanRow | PooledRow)]
         )
@@ -505,6 +519,8 @@ def _caption(inputs: Mapping[str, Any], plans: Sequence[Plan], *, by_percentile:
             f"times of one replica at its share of the load, by a simulation of up to"
             f" {max(counts):,} {arrivals}, seed {inputs['seed']}"
         )
+    if any(isinstance(row, PooledRow) for row in plans):
+        times += "; prompts + decode: times of the whole service, simulated"
     return (
         f"{times}{limits}; a replica is sent at most {100 * inputs['utilisation']:.0f} %"
         f" of what it could finish; brackets: 80 % intervals; {UNKNOWN}: price unknown"

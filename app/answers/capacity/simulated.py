@@ -62,6 +62,7 @@ class SimulatedTimes:
         tpot_s: time per output token, alike.
         good_ratio: share of the requests within both limits.
         sustained: whether the backlog does not grow.
+        keeps_limits: whether it does not, and the limits are kept.
         requests: that were simulated.
     """
 
@@ -69,6 +70,7 @@ class SimulatedTimes:
     tpot_s: float
     good_ratio: float
     sustained: bool
+    keeps_limits: bool
     requests: int
 
     def keeps(self, limits: Limits) -> bool:
@@ -248,11 +250,13 @@ def simulated_times(
     if not counted.any():
         raise InfeasibleError("memory: a request does not fit the cache of a replica")
     ttft, tpot = traffic.limits.held(ttft_s=result.ttft_s[counted], tpot_s=result.tpot_s[counted])
+    met = traffic.limits.met(ttft_s=np.asarray(ttft), tpot_s=np.asarray(tpot))
     return SimulatedTimes(
         ttft_s=ttft,
         tpot_s=tpot,
         good_ratio=window.good_ratio,
         sustained=not window.is_growing,
+        keeps_limits=bool(met) and not window.is_growing,
         requests=count,
     )
 

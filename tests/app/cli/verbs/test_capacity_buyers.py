@@ -20,6 +20,7 @@ def test_percentiles_are_planned_by_simulation(rooftree):
     )
     for row in answer["plans"]:
         assert row["feasible"] and row["simulated"]["requests"] >= 2000
+        assert row["simulated"]["keeps_limits"]
         assert row["simulated"]["ttft_s"] <= 0.8 and row["simulated"]["tpot_s"] <= 0.1
         assert row["ttft_s"] <= row["simulated"]["ttft_s"]
     shown = " ".join(rooftree(*words).out.split())
