@@ -29,7 +29,7 @@ TEXTS = {
         "host",
         "ray",
     ),
-    *("device", "here", "profile", "base", "engine", "engine_version", "variant", "key_env"),
+    *("device", "here", "on", "profile", "base", "engine", "engine_version", "variant", "key_env"),
     *("dtype", "kv_dtype", "draft_dtype", "draft", "draft_name", "form", "operation", "group"),
     *("data_set", "kind", "launch", "leave_out", "price", "layers", "scenario", "trace", "drafter"),
     *("shape", "stop", "schedule", "transform", "verifier", "policies", "layouts", "mask"),
