@@ -36,7 +36,7 @@ def progress_lines(quiet: bool) -> Callable[[str], None]:
     return tell
 
 
-def counted_lines(quiet: bool, *, silent_s: float = SILENT_S) -> Callable[[str, int, int], None]:
+def counted_lines(quiet: bool, *, silent_s: float | None = None) -> Callable[[str, int, int], None]:
     """What writes how far work is, and how long it still takes, as lines that stay.
 
     It takes what is being done, how much of it is done, and how much there is. The time left is
@@ -44,9 +44,9 @@ def counted_lines(quiet: bool, *, silent_s: float = SILENT_S) -> Callable[[str, 
 
     Args:
         quiet: write nothing.
-        silent_s: write nothing before.
+        silent_s: write nothing before; None: `SILENT_S`.
     """
-    tell = _spaced(progress_lines(quiet), silent_s=silent_s)
+    tell = _spaced(progress_lines(quiet), silent_s=SILENT_S if silent_s is None else silent_s)
     current, first, begun = "", 0, 0.0
 
     def show(name: str, done: int, total: int) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from app.dashboard.asking import Value
 from app.dashboard.held import model_place, recording_place
-from app.dashboard.state import State, against_of, milliseconds, overrides, rate_of, with_values
+from app.dashboard.state import State, milliseconds, overrides, rate_of, rivals_of, with_values
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import Acceptance, accepted_by, geometric, law_for
@@ -28,7 +28,7 @@ from traces.replay.bootstrap import RequestDraws, request_draws
 
 PLAIN = "plain-decoding"
 UNNAMED = "speculative-decoding"  # of a recording that names no method
-DRAFTED = ("method", "known_by", "acceptance", "trace", "upload", "draft", "against")
+DRAFTED = ("method", "known_by", "acceptance", "trace", "upload", "draft", "rivals")
 
 
 def limits_of(state: State) -> Limits:
@@ -101,7 +101,7 @@ def drafters(state: State) -> tuple[Source, ...]:
 
 def _compared(state: State) -> tuple[Source, ...]:
     model = model_place(state.model)
-    rivals = [drafter_source(rival, model=model) for rival in against_of(state.against)]
+    rivals = [drafter_source(rival, model=model) for rival in rivals_of(state.rivals)]
     if (path := own_recording(state)) is not None:
         own = trace_source(path, state.method, otherwise=UNNAMED, override=bool(state.method))
         return (own, *rivals)
@@ -153,14 +153,14 @@ def drafter_options(state: State, *, alone: bool = False) -> dict[str, str | tup
         alone: of the first drafter, for verbs that take one, where what is compared by default is
             spelled out.
     """
-    rivals = [] if alone else against_of(state.against)
+    rivals = [] if alone else rivals_of(state.rivals)
     text, known_by_file = own_drafter(state), state.known_by in ("recording", "upload")
     if known_by_file and not state.method:
         path = own_recording(state)
         assert path is not None
         return {"trace": trace_name(path), "drafter": tuple(rivals)}
     if not text and (alone or rivals):
-        defaults = [_text_of(source) for source in drafters(with_values(state, {"against": ""}))]
+        defaults = [_text_of(source) for source in drafters(with_values(state, {"rivals": ""}))]
         return {"drafter": (*(defaults[:1] if alone else defaults), *rivals)}
     return {"drafter": (*([text] if text else []), *rivals)}
 

@@ -53,6 +53,7 @@ CHOICES: Mapping[str, Sequence[str]] = {
 """What a field may hold that holds one of few words."""
 FACTORS = ("bandwidth_ratio", "peak_ratio", "memory_ratio", "link_ratio", "price_ratio")
 FORMER_KEYS = {
+    "against": "rivals",
     "acceptance_ratio": "acceptance",
     "rates": "acceptance",
     "slo_tpot_ms": "slo_tpot",
@@ -62,7 +63,7 @@ FORMER_KEYS = {
 """Keys of earlier links, which still open, with the fields that they state."""
 USUAL_RATE = 0.7
 MOST_TEXT = 200
-MOST_AGAINST = 6
+MOST_RIVALS = 6
 _RATES = r"(?:1(?:\.0{1,6})?|0?\.[0-9]{1,6}|0)"
 RATES = re.compile(rf"(?:{_RATES}(?:,{_RATES}){{0,31}})?", re.ASCII)
 _PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
@@ -126,7 +127,7 @@ class State:
             Group.DRAFTING,
         ),
     ] = ""
-    against: Annotated[
+    rivals: Annotated[
         str,
         Field(
             "Further drafters that compete, as METHOD[:SOURCE] separated by semicolons.",
@@ -316,8 +317,8 @@ def _checked_text(name: str, text: str) -> str:
     elif name == "acceptance":
         if not RATES.fullmatch(text):
             rule = "must be rates in 0..1 separated by commas"
-    elif name == "against":
-        for drafter in against_of(text):
+    elif name == "rivals":
+        for drafter in rivals_of(text):
             _require_drafter(drafter)
     elif not _NAME.fullmatch(text):
         rule = "must be a shipped name"
@@ -326,16 +327,16 @@ def _checked_text(name: str, text: str) -> str:
     return text
 
 
-def against_of(text: str) -> list[str]:
+def rivals_of(text: str) -> list[str]:
     """The drafters of a text that separates them by semicolons.
 
     Raises:
         InputError: more than are compared.
     """
     drafters = [part.strip() for part in text.split(";") if part.strip()]
-    if len(drafters) > MOST_AGAINST:
+    if len(drafters) > MOST_RIVALS:
         raise InputError(
-            f"must be at most {MOST_AGAINST} drafters", key="against", value=len(drafters)
+            f"must be at most {MOST_RIVALS} drafters", key="rivals", value=len(drafters)
         )
     return drafters
 
@@ -355,11 +356,11 @@ def _require_drafter(text: str) -> None:
     if colon and re.fullmatch(r"[A-Za-z].*", source) and not source.startswith("length="):
         _require_known("trace", source)
     if len(text) > MOST_TEXT or (colon and not re.fullmatch(r"[\w.,=@ +-]+", source, re.ASCII)):
-        raise InputError("must be METHOD or METHOD:SOURCE", key="against", value=text[:MOST_TEXT])
+        raise InputError("must be METHOD or METHOD:SOURCE", key="rivals", value=text[:MOST_TEXT])
     try:
         drafter_source(text, model=State().model)
     except InputError as error:
-        raise InputError(error.message, key="against", value=text) from None
+        raise InputError(error.message, key="rivals", value=text) from None
 
 
 def from_query(query: Mapping[str, str]) -> tuple[State, list[str]]:

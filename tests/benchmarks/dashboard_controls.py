@@ -15,7 +15,7 @@ from tests.browser.steps import reached, settled
 from traces.library import shipped_traces
 
 REST_MS = 300  # of a hand between two changes
-TYPED = ("against",)
+TYPED = ("rivals",)
 # what makes a page ask for a field, and the links that begin anew where a field has fewer values
 # than changes
 ASKED_FOR = {

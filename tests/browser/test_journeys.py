@@ -115,7 +115,7 @@ def test_70b_on_one_device_is_one_press_from_an_answer(asked, capsys, tmp_path):
 
 def test_a_link_in_a_new_session_is_the_same_answer(asked, browser, capsys, tmp_path):
     page = asked(
-        "model=qwen3-8b&method=n-gram&known_by=rate&acceptance=0.4&against=eagle-3&batch=16"
+        "model=qwen3-8b&method=n-gram&known_by=rate&acceptance=0.4&rivals=eagle-3&batch=16"
     )
     slid(page, "batch")
     assert query(page)["batch"] == "24" and "batch 24 " in headline(page)

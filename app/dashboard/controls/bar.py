@@ -28,7 +28,7 @@ QUESTION = {
         "trace",
         "draft",
         "draft_dtype",
-        "against",
+        "rivals",
     ),
     "Limits": ("slo_tpot", "slo_ttft"),
 }
@@ -123,7 +123,7 @@ def words(title: str, state: State) -> str:
             if state.method or state.known_by != "published"
             else "all published"
         )
-        rivals = len(state.against.split(";")) if state.against else 0
+        rivals = len(state.rivals.split(";")) if state.rivals else 0
         return (own.removeprefix(" · ")) + (f" · against {rivals}" if rivals else "")
     if title == "Limits":
         limits = {"TPOT": state.slo_tpot, "TTFT": state.slo_ttft}

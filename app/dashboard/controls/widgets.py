@@ -16,13 +16,13 @@ from app.dashboard.state import (
     DTYPES,
     FIELDS,
     KNOWN_BY,
-    MOST_AGAINST,
+    MOST_RIVALS,
     State,
-    against_of,
     checked,
     control_of,
     known_names,
     rate_of,
+    rivals_of,
     sold_devices,
     with_values,
 )
@@ -42,7 +42,7 @@ BY_POSITION = "Kept at position 1, 2, … (shares)"
 BY_POSITION_HELP = (
     f"Share of steps in which draft position 1, 2, … was kept, as engines print it: {EXAMPLE}."
 )
-TYPED = {"model", "acceptance", "against"}  # may be typed wrong, which keeps the value before
+TYPED = {"model", "acceptance", "rivals"}  # may be typed wrong, which keeps the value before
 
 
 def key_of(name: str) -> str:
@@ -61,7 +61,7 @@ def value_of(state: State, name: str) -> Any:
     if name == "acceptance" and state.known_by == "rate":
         return rate_of(state)
     value = getattr(state, name)
-    return against_of(value) if name == "against" else value
+    return rivals_of(value) if name == "rivals" else value
 
 
 def moved(state: State) -> bool:
@@ -129,7 +129,7 @@ def _stated(state: State, name: str) -> Any:
         return value
     if name == "acceptance" and isinstance(value, float):
         return state.acceptance if value == rate_of(state) else f"{value:g}"
-    text = ";".join(value) if name == "against" else str(value or "").replace(" ", "")
+    text = ";".join(value) if name == "rivals" else str(value or "").replace(" ", "")
     st.session_state.pop(f"wrong-{name}", None)
     try:
         if name == "model" and text and not text.startswith(OWN):
@@ -204,7 +204,7 @@ def _typed(name: str, value: Any, key: str) -> None:
             key=key,
             help=text,
             accept_new_options=True,
-            max_selections=MOST_AGAINST,
+            max_selections=MOST_RIVALS,
             placeholder="nothing else",
         )
 

@@ -44,7 +44,7 @@ CHANGES = {
     "kv_dtype": "fp8",
     "draft_dtype": "fp8",
     "known_by": "rate",
-    "against": "n-gram",
+    "rivals": "n-gram",
     "commit": "capped",
     "threshold": 0.6,
     "block": 16,
@@ -215,7 +215,7 @@ def test_every_control_of_a_page_moves_the_link_and_breaks_nothing(page):
 def test_every_control_of_the_bar_moves_the_link_and_breaks_nothing():
     app, moved = opened(page="map"), {}
     for name in BAR:
-        if name in ("draft", "trace", "against"):
+        if name in ("draft", "trace", "rivals"):
             continue
         moved[name] = CHANGES[name]
         control(app, name).set_value(0.5 if name == "acceptance" else CHANGES[name])
@@ -230,8 +230,8 @@ def test_every_control_of_the_bar_moves_the_link_and_breaks_nothing():
         control(app, name).set_value(value).run()
         assert is_calm(app), name
         assert link(app)["known_by"] == needs and link(app)[name] == value
-    control(app, "against").set_value(["n-gram", "eagle-3:0.7"]).run()
-    assert link(app)["against"] == "n-gram;eagle-3:0.7"
+    control(app, "rivals").set_value(["n-gram", "eagle-3:0.7"]).run()
+    assert link(app)["rivals"] == "n-gram;eagle-3:0.7"
 
 
 def test_what_is_typed_wrong_is_said_and_leaves_the_question_as_it_was():

@@ -72,10 +72,10 @@ def test_a_drafter_is_what_the_command_line_reads(state, text):
 
 
 def test_rivals_stand_behind_the_first_and_defaults_are_spelled_out_beside_them():
-    state = State(method="eagle-3", against="n-gram:0.3;mtp:0.85")
+    state = State(method="eagle-3", rivals="n-gram:0.3;mtp:0.85")
     assert [each.method for each in drafters(state)] == ["eagle-3", "n-gram", "mtp"]
     assert drafter_options(state)["drafter"] == ("eagle-3", "n-gram:0.3", "mtp:0.85")
-    assert drafter_options(State(against="mtp:0.8"))["drafter"] == (
+    assert drafter_options(State(rivals="mtp:0.8"))["drafter"] == (
         "eagle-3",
         "speculative-decoding",
         "n-gram",

@@ -35,7 +35,7 @@ def values(name):
     field = FIELDS[name]
     if name == "acceptance":
         return st.sampled_from(["", "0.7", "0.8,0.6,.25"])
-    if name == "against":
+    if name == "rivals":
         return st.sampled_from(
             ["", "eagle-3", "eagle-3:0.8,0.6;n-gram:length=2.4@3;mtp:0.85", f"n-gram:{LENGTHS}"]
         )
@@ -82,10 +82,10 @@ def test_defaults_need_no_link():
         ("acceptance", "1.5", "rates in 0..1"),
         ("known_by", "rumour", "one of published"),
         ("upload", "x", "no part of"),
-        ("against", "eagle-3:/etc/passwd", "METHOD or METHOD:SOURCE"),
-        ("against", "eagle-3:etc", "unknown trace"),
-        ("against", "toaster:0.5", "unknown method"),
-        ("against", ";".join(7 * ["eagle-3"]), "at most 6"),
+        ("rivals", "eagle-3:/etc/passwd", "METHOD or METHOD:SOURCE"),
+        ("rivals", "eagle-3:etc", "unknown trace"),
+        ("rivals", "toaster:0.5", "unknown method"),
+        ("rivals", ";".join(7 * ["eagle-3"]), "at most 6"),
         ("model", "dense-1tb", "unknown"),
         ("model", "config-0123456789abcdef", "unknown"),
     ],
@@ -159,7 +159,7 @@ def test_what_a_verb_asks_too_has_its_name_in_a_link_and_its_row_of_the_table():
         "page",
         "other_device",
         "known_by",
-        "against",
+        "rivals",
         "other_trace",
         "confidence",
         "threshold",
