@@ -25,12 +25,12 @@ from hardware_profiles.fitted.residuals import Regime, Residuals
 from hardware_profiles.outside_file import read_bounded
 from hardware_profiles.overrides import overridden
 from hardware_profiles.profile import Device, NumberProvenance
+from hardware_profiles.stated_names import DATA, read_device_name
 from hardware_profiles.units import GIGA, MEGA, MIB, MICRO
 
 if TYPE_CHECKING:
     from hardware_profiles.schema import ConstantGroup, DeviceFile
 
-DATA = Path(__file__).parent / "data"
 MAX_FILE_BYTES = MIB
 
 # ASSUMED from one pair: GEMM constants of the H100 used on the A100 leave 3.8 times the residual
@@ -69,8 +69,9 @@ def load_device(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Devi
         ('h100-sxm', 4800000000000.0, 'assumed')
 
     Args:
-        name_or_path: a name of `device_names()`, in any case and with any separators, or a path
-            that ends in .toml.
+        name_or_path: a name of `device_names()`, in any case and with any separators; a shorter or
+            a driver's name of such a device (`H100`, `NVIDIA H100 PCIe`), as `read_device_name`
+            reads it; or a path that ends in .toml.
         overrides: `device.<key>=<number>`, in SI: "device.bandwidth_bytes_per_s=4.8e12",
             "device.peak_flops_per_s.bf16=1e15", "device.constants.gemm.launch_s=3e-6". Later ones
             win.
@@ -89,6 +90,18 @@ def load_device(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Devi
     for override in overrides:
         device = overridden(device, override)
     return device
+
+
+def profile_name(name_or_path: str) -> str:
+    """The name of the device that `load_device` would load; a path, and a name that nothing
+    carries, as they are.
+    """
+    if not name_or_path or name_or_path.casefold().endswith(".toml"):
+        return name_or_path
+    try:
+        return _resolved(name_or_path)
+    except UnknownNameError:
+        return name_or_path
 
 
 def _files() -> dict[str, Path]:
@@ -114,9 +127,11 @@ def _resolved(name: str) -> str:
         return name
     names = device_names()
     matches = [known for known in names if _bare(known) == _bare(name)]
-    if len(matches) != 1:
+    if len(matches) == 1:
+        return matches[0]
+    if (stated := read_device_name(name)) is None:
         raise UnknownNameError("device", name, names)
-    return matches[0]
+    return stated
 
 
 def _bare(name: str) -> str:

@@ -80,6 +80,8 @@ def question_of(verb: Verb, values: Mapping[str, Any], *, silent: bool = False) 
         _check_place(f, complete[f.name])
         if f.row.names == "models" and complete[f.name]:
             complete[f.name] = _with_family(complete[f.name], complete)
+        if f.row.names == "devices" and complete[f.name]:
+            complete[f.name] = _profiles(complete[f.name], quiet=bool(complete.get("quiet")))
     return verb(**complete, stated=frozenset(values))
 
 
@@ -162,6 +164,25 @@ def _with_family(models: str, values: Mapping[str, Any]) -> str:
         if words := how_read(name.strip()):
             remark(words)
     return models
+
+
+def _profiles(devices: Any, *, quiet: bool) -> Any:
+    """Devices by the names of their profiles, after a line on every one that was named otherwise.
+
+    Args:
+        devices: names or files, several by commas, or a list of such texts.
+        quiet: without the lines.
+    """
+    from hardware_profiles.loader import profile_name
+
+    if isinstance(devices, list):
+        return [_profiles(part, quiet=quiet) for part in devices]
+    names = [name.strip() for name in devices.split(",")]
+    profiles = [profile_name(name) for name in names]
+    for name, profile in zip(names, profiles, strict=True):
+        if profile != name and not quiet:
+            remark(f"{name} is read as {profile}")
+    return ",".join(profiles)
 
 
 def command_of(verb: Verb) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ import io
 import os
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -52,6 +53,7 @@ from app.questions.simulate import SimulateQuestion
 from app.questions.sweep import SweepQuestion
 from app.questions.tree import TreeQuestion
 from app.questions.validate import ValidateQuestion
+from app.render.plain_letters import PLAIN_LETTERS
 from hardware_profiles.errors import CollectedError, RooftreeError
 
 HELP_OPTIONS = ("-h", "--help")
@@ -159,9 +161,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         full disk.
     """
     words = sys.argv[1:] if arguments is None else arguments
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # a terminal without the sign µ still gets its answer
-        sys.stdout.reconfigure(errors="backslashreplace")
+    if arguments is None and not sys.warnoptions:
+        # arithmetic at the edge of a range is dealt with where it happens, and is not for a screen
+        warnings.filterwarnings("ignore", category=RuntimeWarning)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # a terminal without the sign µ still gets its answer
+            stream.reconfigure(errors=PLAIN_LETTERS)
     try:
         code = command()(arguments, prog_name="rooftree", standalone_mode=False)
         sys.stdout.flush()

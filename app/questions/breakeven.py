@@ -59,9 +59,9 @@ class BreakevenQuestion(
     draft_tokens: Annotated[
         tuple[int, ...] | None,
         Field(
-            "Draft tokens K, comma-separated. Default: 3.",
+            "Draft tokens K, comma-separated; 0, which drafts nothing, is left out. Default: 3.",
             Group.DRAFTING,
-            reads=WholeNumbers(least=1, most=MOST_DRAFT_TOKENS),
+            reads=WholeNumbers(least=0, most=MOST_DRAFT_TOKENS),
         ),
     ] = None
     fidelity: Fidelity = "calibrated"

@@ -1,6 +1,7 @@
 """What does `capacity` ask?"""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 from app.questions.field import Field, Group, Question
@@ -42,8 +43,8 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
         "rate",
         "prompt",
         "output",
-        "slo_ttft_s",
-        "slo_tpot_s",
+        "slo_ttft",
+        "slo_tpot",
         "method",
         "most_devices",
         "json",
@@ -69,13 +70,21 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
         ),
     ] = None
     requests: RequestFile = None
-    slo_ttft_s: SloTtft = None
-    slo_tpot_s: SloTpot = None
+    profile: Annotated[
+        Path | None,
+        Field(
+            "CSV file with the columns hour,rate: plan at the peak hour, and show every hour.",
+            Group.WORKLOAD,
+        ),
+    ] = None
+    slo_ttft: SloTtft = None
+    slo_tpot: SloTpot = None
     device: Annotated[
         list[str] | None,
         Field(
             "Device name or file; several by commas, or repeated. Default: h100-sxm.",
             Group.HARDWARE,
+            names="devices",
         ),
     ] = None
     tp: Annotated[
@@ -89,6 +98,13 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
     pp: Pipeline = 1
     ep: Expert = 1
     dp: Data = 1
+    disaggregate: Annotated[
+        bool,
+        Field(
+            "Also plan prompts on workers of their own, both pools sized together by simulation.",
+            Group.SEARCH,
+        ),
+    ] = False
     method: Annotated[
         str,
         Field("Method to compare with plain decoding.", Group.DRAFTING, reads=MethodName()),
@@ -98,9 +114,9 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
     draft_tokens: Annotated[
         tuple[int, ...] | None,
         Field(
-            "Draft tokens K to choose among, comma-separated. Default: 1,3,5.",
+            "Draft tokens K to choose among, comma-separated; 0: none. Default: 1,3,5.",
             Group.DRAFTING,
-            reads=WholeNumbers(least=1, most=MOST_DRAFT_TOKENS),
+            reads=WholeNumbers(least=0, most=MOST_DRAFT_TOKENS),
         ),
     ] = None
     shape: DraftShapes = None

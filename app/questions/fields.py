@@ -7,8 +7,9 @@ from app.questions.field import Control, Field, Group
 from app.questions.values import (
     MOST_DRAFT_TOKENS,
     Bytes,
+    LatencyLimit,
+    Limit,
     MethodName,
-    Milliseconds,
     Rates,
     Share,
     WholeNumbers,
@@ -376,15 +377,14 @@ DraftShapes = Annotated[
         names="shapes",
     ),
 ]
-DraftTokens = Annotated[
-    tuple[int, ...] | None,
-    Field(
-        "Draft tokens K, comma-separated.",
-        Group.DRAFTING,
-        reads=WholeNumbers(least=1, most=MOST_DRAFT_TOKENS),
-        control=Control("Draft tokens K", "Tokens drafted per request and step.", least=1, most=16),
-    ),
-]
+_LENGTHS = Field(
+    "Draft tokens K, comma-separated; 0: nothing is drafted.",
+    Group.DRAFTING,
+    reads=WholeNumbers(least=0, most=MOST_DRAFT_TOKENS),
+    control=Control("Draft tokens K", "Tokens drafted per request and step.", least=1, most=16),
+)
+DraftTokens = Annotated[tuple[int, ...] | None, _LENGTHS]
+StatedDraftTokens = Annotated[tuple[int, ...], _LENGTHS]
 TreeFile = Annotated[Path | None, Field("Tree JSON instead of --draft-tokens.", Group.DRAFTING)]
 StopRule = Annotated[
     str,
@@ -417,14 +417,6 @@ DraftPasses = Annotated[
         ),
         Group.DRAFTING,
         least=1,
-    ),
-]
-DraftsOrNone = Annotated[
-    tuple[int, ...],
-    Field(
-        "Draft tokens K, comma-separated; 0: nothing is drafted.",
-        Group.DRAFTING,
-        reads=WholeNumbers(least=0, most=MOST_DRAFT_TOKENS),
     ),
 ]
 DraftBytes = Annotated[
@@ -496,12 +488,12 @@ Against = Annotated[
     ),
 ]
 SloTtft = Annotated[
-    float | None,
+    Limit | None,
     Field(
-        "Longest time to first token, ms.",
+        "Longest time to first token, ms: of the mean, or of a percentile as p99:800.",
         Group.LIMITS,
         spelled="--slo-ttft",
-        reads=Milliseconds(),
+        reads=LatencyLimit(),
         control=Control(
             "Longest time to first token (ms, 0: none)",
             "A prompt of the context's length; beside others it also waits for the steps that are under way.",
@@ -510,12 +502,12 @@ SloTtft = Annotated[
     ),
 ]
 SloTpot = Annotated[
-    float | None,
+    Limit | None,
     Field(
-        "Longest time per output token, ms.",
+        "Longest time per output token, ms: of the mean, or of a percentile as p99:40.",
         Group.LIMITS,
         spelled="--slo-tpot",
-        reads=Milliseconds(),
+        reads=LatencyLimit(),
         control=Control(
             "Longest time per output token (ms, 0: none)",
             "What misses it is marked, and the nearest configuration that meets it is offered.",

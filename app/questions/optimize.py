@@ -61,7 +61,7 @@ class OptimizeQuestion(
         "context",
         "drafter",
         "trace",
-        "slo_tpot_s",
+        "slo_tpot",
         "out",
         "json",
     )
@@ -84,9 +84,8 @@ class OptimizeQuestion(
         Field(
             (
                 "Text of an engine's /metrics (vLLM, SGLang, TensorRT-LLM, llama.cpp), scraped"
-                " twice, or once for all "
-                "since it started: should the draft length that runs be changed, and what should be"
-                " measured next?"
+                " twice, or once for all since it started; or a log of vLLM or SGLang: should the"
+                " draft length that runs be changed, and what should be measured next?"
             ),
             Group.WORKLOAD,
             placeholder="BEFORE [AFTER]",
@@ -115,8 +114,8 @@ class OptimizeQuestion(
         ),
     ] = DEFAULT_TREES
     stop: StopRule = ""
-    slo_ttft_s: SloTtft = None
-    slo_tpot_s: SloTpot = None
+    slo_ttft: SloTtft = None
+    slo_tpot: SloTpot = None
     quality_floor: Annotated[
         float | None,
         Field(

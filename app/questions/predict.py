@@ -12,7 +12,6 @@ from app.questions.fields import (
     ContextGroup,
     Data,
     DraftShapes,
-    DraftsOrNone,
     Expert,
     Fidelity,
     Launch,
@@ -20,6 +19,9 @@ from app.questions.fields import (
     Model,
     Pipeline,
     Seed,
+    SloTpot,
+    SloTtft,
+    StatedDraftTokens,
     StopRule,
     Trace,
     TreeFile,
@@ -71,9 +73,11 @@ class PredictQuestion(
     tree: TreeFile = None
     shape: DraftShapes = None
     stop: StopRule = ""
+    slo_ttft: SloTtft = None
+    slo_tpot: SloTpot = None
     batch: Batch = (1, 8, 64)
     context: Context = (1024,)
-    draft_tokens: DraftsOrNone = (0, 3, 5)
+    draft_tokens: StatedDraftTokens = (0, 3, 5)
     include_prefill: Annotated[
         bool,
         Field(

@@ -5,7 +5,15 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from app.questions.field import Field, Group, Question
-from app.questions.fields import Batch, DraftShapes, DraftsOrNone, MatchRate, Model, Seed, StopRule
+from app.questions.fields import (
+    Batch,
+    DraftShapes,
+    MatchRate,
+    Model,
+    Seed,
+    StatedDraftTokens,
+    StopRule,
+)
 from app.questions.groups import OutputOptions, PlacedOptions
 from app.questions.values import MethodName
 
@@ -42,7 +50,7 @@ class ReplayQuestion(OutputOptions, PlacedOptions, Question):
             argument=True,
         ),
     ]
-    draft_tokens: DraftsOrNone = (1, 3, 5)
+    draft_tokens: StatedDraftTokens = (1, 3, 5)
     tree: Annotated[list[Path] | None, Field("Tree JSON; repeat for several.", Group.DRAFTING)] = (
         None
     )

@@ -150,11 +150,30 @@ def within(
         return np.asarray(mask)
     first: Array = np.zeros(step_s.shape)
     if limits.ttft_s is not None:
-        first = unloaded_first_token_s(
-            setting,
-            prompt_tokens=np.maximum(context, 1.0),
-            batch=batch,
-            step_s=step_s,
-            drafts=candidate.draft_tokens > 0,
-        )
+        first = first_token_s(setting, candidate, step_s, batch, context)
     return np.asarray(mask & limits.met(ttft_s=first, tpot_s=step_s / candidate.tokens_per_step))
+
+
+def first_token_s(
+    setting: Setting,
+    candidate: Acceptance,
+    step_s: Number,
+    batch: Number,
+    context: Number,
+) -> Array:
+    """Seconds to the first token of a prompt of the context's length that joins a batch.
+
+    Args:
+        setting: target, device, drafter and engine.
+        candidate: what a step drafts.
+        step_s: seconds of its steps; broadcasts with the rest.
+        batch: requests, the prompt's own among them.
+        context: cached tokens per request.
+    """
+    return unloaded_first_token_s(
+        setting,
+        prompt_tokens=np.maximum(context, 1.0),
+        batch=np.asarray(batch, dtype=np.float64),
+        step_s=np.asarray(step_s, dtype=np.float64),
+        drafts=candidate.draft_tokens > 0,
+    )

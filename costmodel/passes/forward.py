@@ -122,9 +122,23 @@ def _one_stack(
         cost = with_streaming(deployment, cost, batch=batch, context=context)
     if not deployment.host_layer_s:
         return cost
+    return with_launches(deployment, cost, layers=_layers_run(deployment))
+
+
+def launched_s(deployment: Deployment) -> float:
+    """Seconds in which the host launches a pass of a decoder, which takes no less; 0 where passes
+    are captured.
+    """
+    if not deployment.host_layer_s:
+        return 0.0
+    return _layers_run(deployment) * deployment.host_layer_s + deployment.host_pass_s
+
+
+def _layers_run(deployment: Deployment) -> float:
+    """Layers of a pass; a mean where tokens skip layers."""
     schedule = deployment.schedule
     share = sum(schedule.shares) / len(schedule.shares) if schedule is not None else 1.0
-    return with_launches(deployment, cost, layers=share * deployment.architecture.layers)
+    return share * deployment.architecture.layers
 
 
 def with_launches(deployment: Deployment, cost: PassCost, *, layers: float) -> PassCost:

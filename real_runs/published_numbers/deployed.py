@@ -15,7 +15,7 @@ from costmodel.drafters.drafter import build_drafter
 from costmodel.engine_library import load_engine
 from costmodel.method import Draft, Method
 from hardware_profiles.errors import InputError
-from hardware_profiles.recognition import stated_device
+from hardware_profiles.stated_names import stated_device
 from real_runs.published_numbers.reading.names import ReadName, engine_of, model_of
 from real_runs.published_numbers.reading.stated import StatedDraftCost
 from real_runs.published_numbers.reading.table import PublishedRow

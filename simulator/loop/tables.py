@@ -49,6 +49,9 @@ class Tables(NamedTuple):
     draft_row_s: Real  # by prompt rows that the drafter reads
     graph_rows: int  # largest pass with prompt rows that is launched as one graph
     eager_s: float  # host seconds to launch a larger one layer by layer
+    # host seconds to launch a pass with prompts, where rows count what the device waits for it
+    launched_s: float
+    waiting_s: Real  # by rows of the pass: that waiting
     prompt_host_s: float  # host seconds for every prompt of a pass
     overlapped: int  # 1: the host prepares an iteration while the device runs the one before
     idle_s: float  # then the device idles for this after every iteration
@@ -169,6 +172,10 @@ def device_seconds(
     if requests > 0:
         written = max(written, 1)
         total += _decode_seconds(t, seconds, requests, query_tokens, context_tokens, written)
+    if count and t.launched_s > 0.0:
+        # launches run ahead: what is waited for shrinks by attention and head of the prompts, too
+        waited = max(between(seconds, t.waiting_s, float(written)), 0.0)
+        total = max(total - waited, t.launched_s)
     return total
 
 
@@ -317,6 +324,8 @@ def no_tables() -> Tables:
         draft_row_s=flat,
         graph_rows=0,
         eager_s=0.0,
+        launched_s=0.0,
+        waiting_s=flat,
         prompt_host_s=0.0,
         overlapped=0,
         idle_s=0.0,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from costmodel.answers.estimate import Setting
 from costmodel.answers.steps.step import verify_passes
 from costmodel.parallel.plan import ParallelPlan
-from costmodel.passes.forward import Logits, pass_cost
+from costmodel.passes.forward import Logits, launched_s, pass_cost
 from costmodel.passes.ops import Mask
 from simulator.loop.state import Real
 from simulator.loop.tables import Tables, draft_passes_s, iteration_s, no_tables
@@ -304,6 +304,8 @@ class CostModelTimer:
             draft_row_s=np.zeros(2),
             graph_rows=self.passes.graph_rows if self.passes is not None else 0,
             eager_s=self.passes.eager_s if self.passes is not None else 0.0,
+            launched_s=launched_s(self.setting.deployment) if self._waits else 0.0,
+            waiting_s=self._waiting_rows(rows) if self._waits else np.zeros(2),
             prompt_host_s=self._prompt_host_s,
             overlapped=int(self.passes.overlapped) if self.passes is not None else 0,
             idle_s=self.passes.host.idle_s if self.passes is not None else 0.0,
@@ -324,6 +326,19 @@ class CostModelTimer:
         """
         own = self._parts(np.ones(()), rows, np.zeros(()), "none", True)[2]
         return _sloped(np.concatenate([[0.0], at_every_row(rows, own)]))
+
+    @property
+    def _waits(self) -> bool:
+        """Whether passes by rows count what the device waits for a host that launches layers."""
+        whole = self._whole.fidelity == "measured" or self.setting.target.encoder is not None
+        return self.passes is None and self.plan is None and not whole
+
+    def _waiting_rows(self, rows: Real) -> Real:
+        """Seconds by rows that the device waits for its host."""
+        one, none = np.ones(()), np.zeros(())
+        seconds = self._seconds(rows, one, none, "none", False)
+        waited = np.broadcast_to(seconds.get("host", none), rows.shape)
+        return _sloped(np.concatenate([[0.0], at_every_row(rows, waited)]))
 
     @property
     def _prompt_host_s(self) -> float:

@@ -5,7 +5,8 @@ import pytest
 
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.loader import device_names, load_device
-from hardware_profiles.recognition import recognise, stated_device
+from hardware_profiles.recognition import recognise
+from hardware_profiles.stated_names import read_device_name, stated_device
 from hardware_profiles.units import GIB, MIB
 from tests.every import every
 
@@ -185,3 +186,25 @@ def test_words_that_name_no_device_or_two_are_refused(text):
 @every("name", [each for each in device_names() if "--" not in each])
 def test_every_shipped_profile_is_recognised_by_its_own_name(name):
     assert stated_device(name).profile == name
+
+
+@pytest.mark.parametrize(
+    ("name", "profile"),
+    [
+        ("H100", "h100-sxm"),
+        ("h200", "h200-sxm"),
+        ("a100-40gb", "a100-sxm-40"),
+        ("A100 PCIe 40GB", "a100-pcie-40"),
+        ("NVIDIA H100 80GB HBM3", "h100-sxm"),
+        ("NVIDIA GeForce RTX 4090 D", "rtx-4090-d"),
+    ],
+)
+def test_a_person_may_say_less_than_a_profiles_name(name, profile):
+    assert read_device_name(name) == profile
+    assert load_device(name).name == profile
+
+
+@pytest.mark.parametrize("name", ["8x H100", "A100 (SXM)", "H100, L4", "h10", "mi300", "", "gpu"])
+def test_what_is_no_name_of_one_device_is_unknown(name):
+    with pytest.raises(UnknownNameError, match=r"unknown device .*; nearest: "):
+        load_device(name)

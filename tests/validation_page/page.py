@@ -26,6 +26,7 @@ OWN = ROOT / "real_runs" / "results"
 # an unseen slice that is off by more stands among what is wrong today
 WRONG = {"tpot": 0.15, "ttft": 0.30}
 INSIDE = "%coverage_ratio"
+KERNELS = f"device operation rows %median_error_ratio %p90_error_ratio {INSIDE}"
 DEVELOPED = "%median %p90 ±bias %coverage"
 LOST = (
     "trace recorded_on device cells %by_rates_mean_ratio %by_rates_max_ratio"
@@ -213,7 +214,7 @@ def in_short() -> tuple[str, ...]:
 def tables() -> Mapping[str, Any]:
     """What the page's tables hold, by the name that the page gives them."""
     shapes, numbers = read("chosen_shapes"), read("published_numbers")
-    peers, own_loads = read("peers"), loads()
+    peers, kernels, own_loads = read("peers"), read("kernels"), loads()
     speedups = [row for row in shapes if row["part"] == "speedup"]
     worst_first = sorted(speedups, key=lambda row: -row["median_error_ratio"])
     off = "%median_error_ratio ±bias_ratio"
@@ -222,6 +223,9 @@ def tables() -> Mapping[str, Any]:
     return {
         "in_short": in_short(),
         "unseen": read("unseen_serving"),
+        "other_halves": [
+            row for row in read("unseen_serving_other_halves") if row["slice"] in ("all", "serving")
+        ],
         "peers": peers,
         "peer_rows": [
             cells(row, " ".join(["tool", *_times("%median_error %p90_error ±bias")]))
@@ -250,6 +254,10 @@ def tables() -> Mapping[str, Any]:
         "vllm_rows": [
             cells(row, f"method rows %median_error_ratio %most_error_ratio ±bias_ratio {INSIDE}")
             for row in read("vllm_speedups")
+        ],
+        "kernel_rows": [cells(row, KERNELS) for row in kernels],
+        "wrong_kernels": [
+            cells(row, KERNELS) for row in kernels if row["median_error_ratio"] > WRONG["tpot"]
         ],
         "loss_rows": [cells(row, LOST) for row in read("trace_losses")],
         "own_rows": [

@@ -3,12 +3,15 @@
     rooftree score TABLE.parquet... --leave-out family --out SCORE
     python -m tests.validation_page.summaries unseen-serving SCORE/score.json
     python -m tests.validation_page.summaries peers SCORE/score.json
+    rooftree score TABLE.parquet... --leave-out family --seed 1 --out OTHER
+    python -m tests.validation_page.summaries unseen-serving-other-halves OTHER/score.json
     rooftree reproduce --rows TABLE.csv --json > published.json
     python -m tests.validation_page.summaries published-numbers published.json
     rooftree traces losses --json > losses.json
     python -m tests.validation_page.summaries trace-losses losses.json
     python -m tests.validation_page.summaries chosen-shapes REFERENCE_DATA
     python -m tests.validation_page.summaries vllm-speedups REFERENCE_DATA
+    python -m tests.validation_page.summaries kernels REFERENCE_DATA
 
 Each writes `results/NAME.csv`. The runs themselves are their publishers'; errors of groups of them
 are ours. Results of our own runs are read where they are committed (`real_runs/results`).
@@ -27,12 +30,22 @@ import numpy as np
 
 from app.answers.scoring.measured import ComparedTime
 from app.answers.scoring.summaries import errors
+from tests.costmodel.calibration.reference_scores import reference_scores
 from tests.golden import chosen_shapes
 from tests.golden.measured_speedups import METHODS, measured_speedups
 from tests.golden.peers import beside
 
 RESULTS = Path(__file__).parent / "results"
 SERVING_SLICES = ("all", "engine", "model", "device", "serving", "layout")
+OPERATIONS = (  # each the sum of its parts, such as reductions by library
+    "gemm",
+    "attention_generation",
+    "attention_context",
+    "attention_verify",
+    "mla_generation",
+    "moe",
+    "allreduce",
+)
 LEAST_MEASUREMENTS = 5  # of a slice; fewer say nothing of the next one
 Row = Mapping[str, Any]
 
@@ -162,9 +175,10 @@ def chosen(folder: Path) -> list[Row]:
         folder: the reference data.
     """
     rows: list[Row] = []
+    table = folder / "acceptance" / "speculative_measured.csv"
     runs = {
-        "SGLang on H200": chosen_shapes.spec_bundle(folder),
-        "vLLM 0.9 on H100": chosen_shapes.vllm_chains(folder),
+        "SGLang on H200": chosen_shapes.spec_bundle(table),
+        "vLLM 0.9 on H100": chosen_shapes.vllm_chains(table),
     }
     for place, groups in runs.items():
         for way, lost in chosen_shapes.losses(groups).items():
@@ -208,6 +222,26 @@ def vllm_speedups(folder: Path) -> list[Row]:
     return rows
 
 
+def kernels(folder: Path) -> list[Row]:
+    """Errors of kernels on rows of public tables that no constant was fitted to.
+
+    Args:
+        folder: the reference data.
+    """
+    return [
+        {
+            "device": device,
+            "operation": operation.replace("_", " "),
+            "rows": score.rows_scored,
+            "median_error_ratio": float(score.median),
+            "p90_error_ratio": float(score.p90),
+            "coverage_ratio": float(score.coverage),
+        }
+        for (device, operation), score in reference_scores(folder).items()
+        if operation.partition(" ")[0] in OPERATIONS
+    ]
+
+
 def write(name: str, rows: Sequence[Row]) -> None:
     """Write `results/NAME.csv`; numbers to four digits, empty where nothing is known."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
@@ -240,12 +274,17 @@ def main(words: Iterable[str]) -> None:
     """Write the table named first, of the file or folder named second."""
     name, place = words
     source = Path(place)
-    of_reference_data = {"chosen-shapes": chosen, "vllm-speedups": vllm_speedups}
+    of_reference_data = {
+        "chosen-shapes": chosen,
+        "vllm-speedups": vllm_speedups,
+        "kernels": kernels,
+    }
     if name in of_reference_data:
         rows = of_reference_data[name](source)
     else:
         made = {
             "unseen-serving": unseen_serving,
+            "unseen-serving-other-halves": unseen_serving,
             "peers": peers,
             "published-numbers": published_numbers,
             "trace-losses": trace_losses,

@@ -31,11 +31,13 @@ def test_slices_of_unseen_runs_add_up_to_all_of_them():
     "name",
     [
         "unseen_serving",
+        "unseen_serving_other_halves",
         "peers",
         "published_numbers",
         "chosen_shapes",
         "trace_losses",
         "vllm_speedups",
+        "kernels",
     ],
 )
 def test_errors_are_ratios_and_medians_are_the_smaller(name):

@@ -27,6 +27,7 @@ from costmodel.laws.own_pace import own_pace
 from costmodel.optimizers.drafters.competing import carried, competing
 from costmodel.optimizers.drafters.origin import proposal_share
 from costmodel.optimizers.drafters.sources import Source
+from hardware_profiles.errors import InputError
 
 _DRAFT_OPTIONS = dict.fromkeys(
     ("shape", "draft_tokens", "tree", *names_in(DraftingOptions)),
@@ -118,10 +119,16 @@ def _drafting(question: BreakevenQuestion, cell: Mapping[str, str]) -> Subject:
         drafts = unknown(shapes or shapes_for(None, compared_lengths, question.tree), share)
     else:
         drafts = compared(source, compared_lengths, question.tree, question.seed, shapes)
+    drafts = [draft for draft in drafts if draft.draft_tokens]
+    if not drafts:
+        rule = "drafts nothing, and plain decoding has no break-even with itself"
+        if shapes is not None:
+            raise InputError(rule, key="--shape", value=question.shape)
+        raise InputError(rule, key="--draft-tokens", value=0)
     return Subject(
         base=base,
         source=source,
-        drafts=[draft for draft in drafts if draft.draft_tokens],
+        drafts=drafts,
         inputs={
             "method": slug,
             "drafter": question.drafter or [],

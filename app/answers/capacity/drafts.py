@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.questions.capacity import CapacityQuestion
-from app.questions.resolve.accepted import lengths_for, one_source
+from app.questions.resolve.accepted import acceptance_missing, lengths_for, one_source
 from app.questions.resolve.configurations import compared, named_shapes
 from costmodel.draft_shape import DraftShape
 from costmodel.laws.acceptance import Acceptance
@@ -47,7 +47,7 @@ def compared_drafts(question: CapacityQuestion, model: str) -> ComparedDrafts:
         InputError: options that contradict each other, or nothing says what is accepted.
     """
     stated, slug = question.draft_tokens, question.method
-    plain = slug == PLAIN
+    plain = slug == PLAIN or (stated is not None and not any(stated))
     source = one_source(
         question, question.trace, method="" if plain else slug, model=model, lengths=stated or ()
     )
@@ -57,9 +57,10 @@ def compared_drafts(question: CapacityQuestion, model: str) -> ComparedDrafts:
     )
     if question.search == "full" and question.tree is not None:
         raise InputError(f"say --shape tree:{question.tree} with --search full", key="--tree")
-    if source is None and slug and not plain:
-        rule = "a method needs a --trace, an --acceptance, --tokens-per-step or --drafter"
-        raise InputError(rule, key="--method", value=slug)
+    if plain:
+        slug = PLAIN
+    elif source is None and slug:
+        raise acceptance_missing(slug, model)
     drafts: list[Acceptance] = []
     if source is not None and not plain:
         slug = source.method

@@ -33,7 +33,7 @@ from costmodel.optimizers.allowed import Contender, Pick
 from costmodel.optimizers.context_schedules import context_schedules
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.margins import recorded, tied
-from costmodel.optimizers.pricing import evaluate
+from costmodel.optimizers.pricing import evaluate, first_token_s
 from costmodel.optimizers.recommend import Recommendation
 from costmodel.optimizers.trees.trace_trie import build_trie
 from costmodel.optimizers.unmet import UnmetPoint
@@ -199,7 +199,11 @@ def _unmet_row(unmet: UnmetPoint, limits: Limits) -> MarkedCell:
 
 
 def cell(
-    here: search.Cell, answer: Recommendation, around: neighbours.Neighbourhood | None = None
+    here: search.Cell,
+    answer: Recommendation,
+    around: neighbours.Neighbourhood | None = None,
+    *,
+    first_token: bool = False,
 ) -> CellRow:
     """Who wins at one batch and context over all drafters, who comes next, and what that one loses.
 
@@ -207,6 +211,7 @@ def cell(
         here: winner and runner-up.
         answer: what was found.
         around: what stands beside the winner; None leaves it out.
+        first_token: say the time to first token, too.
     """
     source = answer.source(here.winner)
     tie = tied(here.winner, answer.optimum)
@@ -222,8 +227,10 @@ def cell(
         engine=where.engine,
         batch=here.winner.batch,
         context=here.winner.context,
-        winner=_placed(here.winner, answer),
-        runner_up=None if here.runner_up is None else _placed(here.runner_up, answer),
+        winner=_placed(here.winner, answer, first_token=first_token),
+        runner_up=None
+        if here.runner_up is None
+        else _placed(here.runner_up, answer, first_token=first_token),
         lost_ratio=here.lost_ratio,
         tie=None
         if tie is None
@@ -249,9 +256,14 @@ def cell(
     )
 
 
-def _placed(picked: search.Choice, answer: Recommendation) -> Placed:
+def _placed(picked: search.Choice, answer: Recommendation, *, first_token: bool) -> Placed:
     plain, numbers = picked.topology == "off", point(picked.result, picked.intervals)
-    a = picked.acceptance
+    a, step_s = picked.acceptance, picked.result.step_s
+    ttft_s = None
+    if first_token:
+        ttft_s = float(
+            first_token_s(picked.contender.setting, a, step_s, picked.batch, picked.context)
+        )
     return Placed(
         **compared(a, None if plain else answer.names[picked.contender.source]),
         method="plain-decoding" if plain else picked.contender.method,
@@ -260,6 +272,8 @@ def _placed(picked: search.Choice, answer: Recommendation) -> Placed:
         speedup=numbers["speedup"],
         speedup_interval=numbers["speedup_interval"],
         acceptance=None if plain else acceptance(answer.source(picked), [a]),
+        tpot_s=float(step_s) / a.tokens_per_step,
+        ttft_s=ttft_s,
     )
 
 

@@ -12,6 +12,7 @@ from app.answers.optimize.counted_rows import (
     NextRunRow,
 )
 from costmodel.answers.workload import Limits
+from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.candidates.usual_shapes import CHAIN_LENGTHS, NGRAM_LENGTHS
 from costmodel.optimizers.counted import next_run
 from costmodel.optimizers.counted.lengths import KnownLength, known_lengths
@@ -22,7 +23,13 @@ from traces.importers.engines.running import Running
 FURTHER = 4  # lengths beyond the one in use that are judged at least
 
 
-def counted_answer(answer: Recommendation, running: Running, limits: Limits, seed: int) -> Counters:
+def counted_answer(
+    answer: Recommendation,
+    running: Running,
+    limits: Limits,
+    seed: int,
+    remarks: Sequence[str] = (),
+) -> Counters:
     """Whether what runs should be changed, whether counts suffice to say so, and what to measure
     next.
 
@@ -31,6 +38,7 @@ def counted_answer(answer: Recommendation, running: Running, limits: Limits, see
         running: what the engine ran.
         limits: latency limits.
         seed: of the draws.
+        remarks: what was taken from the engine and what was assumed.
     """
     contender, source = answer.contenders[0], answer.sources[0]
     assert source.rates is not None
@@ -62,6 +70,7 @@ def counted_answer(answer: Recommendation, running: Running, limits: Limits, see
     return Counters(
         engine=running.engine,
         scrapes=list(running.files),
+        of_log=running.is_log,
         model=running.trace.provenance.model,
         method=source.method,
         in_use=_in_use(running, lengths[used], in_use, matter),
@@ -77,7 +86,23 @@ def counted_answer(answer: Recommendation, running: Running, limits: Limits, see
             )
         ],
         notes=running.trace.provenance.notes,
+        remarks=[*remarks, *_not_believed(contender, judged, now)],
     )
+
+
+def _not_believed(
+    contender: Contender, judged: Sequence[Verdict], now: int | None
+) -> Sequence[str]:
+    """That what runs cannot run where the question places it, if that is so."""
+    at_now = [verdict for verdict in judged if verdict.batch == now]
+    if now is None or any(verdict.in_use_tokens_per_s for verdict in at_now):
+        return []
+    where = contender.configuration.deployment
+    return [
+        f"{now:,} requests a step do not fit on {where.tensor_parallel} x {where.device} as asked, so"
+        " the engine runs otherwise and no verdict is about it: state its --device, --tp, --dtype"
+        " and --context"
+    ]
 
 
 def _in_use(
@@ -121,7 +146,8 @@ def _verdict(verdict: Verdict, now: int | None) -> CountedVerdict:
     return CountedVerdict(
         batch=verdict.batch,
         context=verdict.context,
-        answer=verdict.answer,
+        # where what runs cannot run, the question is not about this engine
+        answer=verdict.answer if verdict.in_use_tokens_per_s or verdict.batch != now else "unsure",
         suffices=verdict.suffices,
         in_use_draft_tokens=verdict.in_use,
         in_use_tokens_per_s=verdict.in_use_tokens_per_s or None,

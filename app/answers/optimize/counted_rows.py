@@ -85,6 +85,7 @@ class Counters(Row):
 
     engine: Annotated[str, Column("Engine that was scraped.")]
     scrapes: Annotated[Sequence[str], Column("Files.")]
+    of_log: Annotated[bool, Column("Whether a log tells it, and not counters.")] = False
     model: Annotated[str, Column("Model that was served.")]
     method: Annotated[str, Column("What drafts.")]
     in_use: Annotated[CountedInUse, Column("What runs now.")]
@@ -95,3 +96,6 @@ class Counters(Row):
     tolerance_ratio: Annotated[float, Column("Gain below which nothing is changed.")]
     next: Annotated[Sequence[NextRunRow], Column("What to measure next.")]
     notes: Annotated[str, Column("Notes on the counts.")]
+    remarks: Annotated[
+        Sequence[str], Column("What was taken from the engine, assumed, or cannot be.")
+    ] = ()

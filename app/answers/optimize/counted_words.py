@@ -73,7 +73,12 @@ def counted_lines(counters: Counters) -> list[str]:
     """What runs, whether to change it, what cannot be known, and what to measure next: a sentence
     each.
     """
-    return [*_running(counters), *_verdict_lines(counters), *_next_lines(counters)]
+    return [
+        *_running(counters),
+        *counters.remarks,
+        *_verdict_lines(counters),
+        *_next_lines(counters),
+    ]
 
 
 def length_words(draft_tokens: int) -> str:
@@ -92,16 +97,19 @@ def _running(counters: Counters) -> list[str]:
     low, high = now.tokens_per_step_interval
     sure = f" [{low:.3f}, {high:.3f}]" if now.steps else ", over steps that were not counted"
     steps = f"{now.steps:,} drafts" if now.steps else "drafts"
-    whole = len(counters.scrapes) == 1
-    words = f"{engine} ran {lengths}{' since it started' if whole else ''}: {steps}, "
+    when = " since it started" if len(counters.scrapes) == 1 else ""
+    if counters.of_log:
+        when = " in its log"
+    words = f"{engine} ran {lengths}{when}: {steps}, "
     words += f"{now.tokens_per_step:.3f} tokens per step{sure}"
     if now.batch is not None:
         words += f", {plain(now.batch)} requests a step ({now.batch_from})"
     lines = [words]
     if now.tpot_s is not None and now.predicted_tpot_s is not None:
         error = now.predicted_tpot_s / now.tpot_s - 1.0
+        teller = "its log tells" if counters.of_log else "it states"
         lines.append(
-            f"it states {plain(now.tpot_s / MILLI)} ms per output token; predicted there:"
+            f"{teller} {plain(now.tpot_s / MILLI)} ms per output token; predicted there:"
             f" {plain(now.predicted_tpot_s / MILLI)} ms ({error:+.0%}), prompts that share"
             " steps apart"
         )

@@ -40,7 +40,8 @@ from app.questions.optimize import DEFAULT_BATCHES, OptimizeQuestion
 from app.questions.places import is_object
 from app.questions.resolve.accepted import named_sources
 from app.questions.resolve.chosen_configuration import configuration_of
-from app.questions.resolve.counters import counters_source, running_engine, scrapes
+from app.questions.resolve.counters import as_run, counters_source, running_engine, scrapes
+from app.questions.resolve.limits import asked_limits, refuse_percentiles
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.drafters.sources import Source
@@ -83,7 +84,13 @@ def search_points(
     Raises:
         InputError: a value that makes no sense, or a cell that cannot be answered.
     """
-    common = _common(question, masked)
+    scraped = scrapes(question.metrics, question.after)
+    running: Running | None = None
+    remarks: list[str] = []
+    if scraped:
+        running = running_engine(scraped, question.model)
+        question, remarks = as_run(question, running)
+    common = _common(question, masked, running, scraped)
     model = question.model or ("" if masked is None else DEFAULT_MODEL)
     cells = cells_of(question.values | {"model": model})
     searches, unmet = _searched(question, cells, common)
@@ -92,7 +99,7 @@ def search_points(
     several = len(cells) > 1
     answers = {}
     for search in searches:
-        names, running = _names(search), common.running
+        names = _names(search)
         name = _folder_name(names) if several else ""
         answers[name] = recommended(
             search,
@@ -102,7 +109,7 @@ def search_points(
             folder=None if folder is None else folder / name,
             counters=None
             if running is None
-            else counted_answer(search, running, common.limits, question.seed),
+            else counted_answer(search, running, common.limits, question.seed, remarks),
             masked=masked,
             seed=question.seed,
         )
@@ -111,12 +118,21 @@ def search_points(
     return answers[""]
 
 
-def _common(question: OptimizeQuestion, masked: MaskedPolicies | None) -> _Common:
-    scraped = scrapes(question.metrics, question.after)
+def _common(
+    question: OptimizeQuestion,
+    masked: MaskedPolicies | None,
+    running: Running | None,
+    scraped: Sequence[Path],
+) -> _Common:
+    refuse_percentiles(
+        {"--slo-ttft": question.slo_ttft, "--slo-tpot": question.slo_tpot},
+        "percentiles come from a load of requests: --search full simulates one, and so does"
+        " `rooftree capacity`",
+    )
     return _Common(
         axes=draft_axes(question, None if masked is None else masked.policies),
-        limits=Limits(ttft_s=question.slo_ttft_s, tpot_s=question.slo_tpot_s),
-        running=running_engine(scraped, question.model) if scraped else None,
+        limits=asked_limits(question.slo_ttft, question.slo_tpot),
+        running=running,
         scraped=scraped,
         masked=masked,
     )
@@ -280,7 +296,7 @@ def recommended(
         ranking=Rankings(
             inputs=inputs,
             cells=[
-                cell(here, search, beside)
+                cell(here, search, beside, first_token=limits.limited)
                 for here, beside in zip(search.optimum.cells, around, strict=True)
             ],
             choices=choices,

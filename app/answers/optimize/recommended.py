@@ -347,6 +347,7 @@ def _winners(
             *agrees,
             "tokens_per_s",
             "speedup",
+            *(["tpot_s", "ttft_s"] if limits.limited and not masked else []),
             *beside,
         ],
         caption=words.policy_caption(inputs["against"]) if masked else words.caption(searches),

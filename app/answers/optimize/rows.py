@@ -273,6 +273,13 @@ class Placed(Compared):
     speedup: Annotated[float, Column("Against no speculation.")]
     speedup_interval: Annotated[Interval, Column("Its interval.")]
     acceptance: Annotated[KnownAcceptance | None, Column("Where acceptance is known from.")]
+    tpot_s: Annotated[float | None, Column("Mean time per output token.")] = None
+    ttft_s: Annotated[
+        float | None,
+        Column(
+            "Time to first token of a prompt of the context's length, where latency is limited."
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -367,6 +374,16 @@ class CellRow(Row):
     def speedup_interval(self) -> Interval:
         """Of the winner."""
         return self.winner.speedup_interval
+
+    @property
+    def tpot_s(self) -> Annotated[float | None, Column("Time per output token.", "TPOT", "s")]:
+        """Of the winner."""
+        return self.winner.tpot_s
+
+    @property
+    def ttft_s(self) -> Annotated[float | None, Column("Time to first token.", "TTFT", "s")]:
+        """Of the winner."""
+        return self.winner.ttft_s
 
     @property
     def next_best(self) -> Annotated[str, Column("The fastest of another drafter.")]:

@@ -17,7 +17,12 @@ from app.answers.planned import planned_answer
 from app.answers.predict.rows import PredictionRow, Predictions
 from app.questions.field import inputs_of, refuse
 from app.questions.predict import PredictQuestion
-from app.questions.resolve.accepted import asked_source, lengths_for, numbers_words
+from app.questions.resolve.accepted import (
+    acceptance_missing,
+    asked_source,
+    lengths_for,
+    numbers_words,
+)
 from app.questions.resolve.chosen_configuration import (
     ComparedShapes,
     configuration_of,
@@ -25,6 +30,7 @@ from app.questions.resolve.chosen_configuration import (
     with_options,
 )
 from app.questions.resolve.configurations import plain as plain_decoding
+from app.questions.resolve.limits import asked_limits, refuse_percentiles
 from costmodel.answers.estimate import (
     Setting,
     estimate,
@@ -36,28 +42,27 @@ from costmodel.answers.explain import explain
 from costmodel.answers.positions import context_remark, require_positions
 from costmodel.answers.settings import build_setting
 from costmodel.answers.steps.step import StepCost
+from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.draft_shape import shape_of
 from costmodel.laws.acceptance import Acceptance, geometric
 from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
 from costmodel.optimizers.drafters.sources import Source
+from costmodel.optimizers.pricing import first_token_s
 from hardware_profiles.errors import InfeasibleError, InputError
 
-_SOURCES = (
-    "exactly one of --trace, --acceptance, --tokens-per-step and --drafter is needed where anything"
-    " is drafted"
-)
 _USUAL = [0, 3, 5]
 
 
 class _Wanted(NamedTuple):
-    """What rows say beside the step: throughput of requests of mean prompt and output, and where
-    the time goes.
+    """What rows say beside the step: throughput of requests of mean prompt and output, where the
+    time goes, and whether limits of latency are met.
     """
 
     whole: tuple[float, float] | None
     seed: int
     explain: bool
+    limits: Limits
 
 
 class _Cell(NamedTuple):
@@ -92,7 +97,13 @@ def answer(question: PredictQuestion) -> Answer:
     if not chosen.deployment.model:
         raise InputError("Missing option '--model'; see `rooftree predict --help`")
     chosen, source = asked_source(chosen, question, stated)
-    wanted = _Wanted(_whole(source, question), question.seed, question.explain)
+    refuse_percentiles(
+        {"--slo-ttft": question.slo_ttft, "--slo-tpot": question.slo_tpot},
+        "percentiles come from a load of requests: `rooftree simulate` and `rooftree capacity`"
+        " answer them",
+    )
+    limits = asked_limits(question.slo_ttft, question.slo_tpot)
+    wanted = _Wanted(_whole(source, question), question.seed, question.explain, limits)
     if question.config is not None:
         if "batch" not in stated and chosen.batch is not None:
             batches = (chosen.batch,)
@@ -128,6 +139,7 @@ def answer(question: PredictQuestion) -> Answer:
         predictions=rows,
         remarks=numbers_words(source, configurations),
         roofs=roofs_of(able[0]),
+        limits=limits,
     )
 
 
@@ -232,7 +244,8 @@ def _drafts(
     """
     drafts = drafts_of(chosen, options, batches, source, lengths_for(source, None, _USUAL))
     if source is None and any(shape.drafts for shape in drafts.shapes):
-        raise InputError(_SOURCES)
+        named = options.get("method") or "" if chosen is None else chosen.method
+        raise acceptance_missing(named, str(options.get("model") or ""))
     return drafts
 
 
@@ -303,6 +316,13 @@ def _point(cell: _Cell, a: Acceptance, batch: int, context: int, wanted: _Wanted
         **drafting(a),
         "dominant_uncertainty": uncertain_terms(setting, result),
     }
+    row["tpot_s"] = float(result.step_s) / a.tokens_per_step
+    if wanted.limits.limited:
+        first = first_token_s(setting, a, result.step_s, batch, context)
+        row["ttft_s"] = float(first)
+        row["meets_limits"] = bool(
+            wanted.limits.met(ttft_s=first, tpot_s=np.asarray(row["tpot_s"]))
+        )
     if wanted.whole is not None:
         prompt, output = wanted.whole
         overall = throughput_speedup(

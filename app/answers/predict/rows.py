@@ -9,6 +9,7 @@ from app.answers.cells import LISTED, MarkedCell, reason_lines, several
 from app.answers.estimates import Interval, KnownAcceptance, Phases, UncertainTerm
 from app.answers.explanations import ExplainedStep, Roofs
 from app.answers.numbers import LOPSIDED, lopsided
+from costmodel.answers.workload import Limits
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,6 +34,17 @@ class PredictionRow(Row):
     tokens_per_s_interval: Annotated[Interval, Column("Its interval.")]
     speedup: Annotated[float, Column("Against no speculation.", decimals=2)]
     speedup_interval: Annotated[Interval, Column("Its interval.")]
+    tpot_s: Annotated[float, Column("Mean time per output token.", "TPOT", "s")]
+    ttft_s: Annotated[
+        float | None,
+        Column(
+            "Of a prompt of the context's length; none where no latency is limited.", "TTFT", "s"
+        ),
+    ] = None
+    meets_limits: Annotated[
+        bool | None,
+        Column("Whether both are within the limits; none where there are none.", "within limits"),
+    ] = None
     limit: Annotated[str, Column("What the step waits for.", head="limited by")]
     rule: Annotated[str | None, Column("How drafts are verified, where it loses quality.")]
     remark: Annotated[str, Column("What has to be said beside the numbers.")]
@@ -103,14 +115,16 @@ class Predictions(Answer):
             batches and drafts.
         remarks: sentences about the acceptance, which are shown and stand in `acceptance`.
         roofs: of the first device, for the page of explanations.
+        limits: of latency that rows are compared with.
     """
 
     name: ClassVar[str] = "predictions"
-    unwritten: ClassVar[tuple[str, ...]] = ("remarks", "roofs")
+    unwritten: ClassVar[tuple[str, ...]] = ("remarks", "roofs", "limits")
     acceptance: KnownAcceptance | None
     predictions: Sequence[PredictionRow | MarkedCell]
     remarks: Sequence[str]
     roofs: Roofs
+    limits: Limits
 
     @property
     def own_rows(self) -> Sequence[PredictionRow | MarkedCell]:
@@ -134,11 +148,11 @@ class Predictions(Answer):
                 "draft",
                 "tokens_per_step",
                 "step_s",
-                *([] if names else ["phases"]),
+                *([] if names or self.limits.limited else ["phases"]),
                 "tokens_per_s",
                 "speedup",
                 "throughput_speedup",
-                "limit",
+                *(["tpot_s", "ttft_s", "meets_limits"] if self.limits.limited else ["limit"]),
             ],
             caption="brackets: 80 % intervals",
             once=[*names, "batch", "context", "draft"],
@@ -151,6 +165,11 @@ class Predictions(Answer):
             )
         if any(lopsided(row.tokens_per_s, row.tokens_per_s_interval) for row in able):
             yield LOPSIDED
+        if self.limits.limited:
+            yield (
+                f"limits: {self.limits.words}, the first token being that of a prompt of the"
+                " context's length"
+            )
         if inputs["borrowed"] and not any("borrowed" in remark for remark in self.remarks):
             yield "acceptance borrowed: it is that of another model"
         yield from dict.fromkeys(row.remark for row in able if row.remark)

@@ -18,6 +18,8 @@ _ROW_OPTIONS = dict.fromkeys(
         "overrides",
         "shape",
         "stop",
+        "slo_ttft",
+        "slo_tpot",
         "transform",
     ),
     "does not go with --table, whose rows say it themselves",

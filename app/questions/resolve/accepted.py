@@ -345,6 +345,30 @@ def acceptance_values(
     return values | {"speculation.acceptance": list(source.rates.by_depth)} | known_to
 
 
+def acceptance_missing(method: str, model: str) -> InputError:
+    """The refusal of drafts of which nothing says what is accepted: what to write instead.
+
+    Args:
+        method: slug of --method; one that does not draft, or "", where none was named.
+        model: target.
+    """
+    if not method or not load_method(method).drafts:
+        return InputError(
+            "exactly one of --trace, --acceptance, --tokens-per-step and --drafter is needed where"
+            " anything is drafted"
+        )
+    stated = "state it by --acceptance, --tokens-per-step or --trace"
+    try:
+        known = drafter_source(method, model=model)
+    except InputError:  # neither published nor recorded
+        return InputError(f"nothing says what is accepted: {stated}", key="--method", value=method)
+    rule = (
+        f"nothing says what is accepted: write --drafter {method} in its place for what is known"
+        f" of it ({known.label}), or {stated}"
+    )
+    return InputError(rule, key="--method", value=method)
+
+
 def _check_masked(trace: str, drafts: Mapping[str, Any]) -> None:
     """Refuse what belongs to drafts beside a confidence trace."""
     stated = [(option, value) for option, value in drafts.items() if value is not None]

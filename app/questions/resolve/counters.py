@@ -3,9 +3,14 @@ scrapes?
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from app.questions.optimize import OptimizeQuestion
+from costmodel.answers.settings import method_of
 from costmodel.architectures.library import load_model
+from costmodel.engine_library import load_engine
 from costmodel.method_library import load_method
 from costmodel.optimizers.drafters.sources import Source, counted_source
 from hardware_profiles.errors import InputError, RooftreeError
@@ -51,6 +56,57 @@ def running_engine(files: Sequence[Path], model: str) -> Running:
     return read_running(files[0], *files[1:], is_served=is_served)
 
 
+def as_run(question: OptimizeQuestion, running: Running) -> tuple[OptimizeQuestion, list[str]]:
+    """A question with what its engine says of itself in the place of defaults, and sentences on
+    what was taken from it and what was assumed.
+
+    Args:
+        question: what is asked; what it states wins.
+        running: what the engine ran.
+    """
+    taken: dict[str, Any] = {}
+    words: list[str] = []
+    facts = running.facts
+    if "engine" not in question.stated:
+        taken["engine"] = running.engine
+    if not question.method and (method := _logged_method(running)):
+        taken["method"] = method
+        words.append(f"--method {method}")
+    if facts.tensor_parallel is not None and "tp" not in question.stated:
+        taken["tp"] = facts.tensor_parallel
+        words.append(f"--tp {facts.tensor_parallel}")
+    engine = load_engine(taken.get("engine", question.engine.partition(",")[0].strip()))
+    cache_tokens = facts.tokens(engine.memory.block_tokens)
+    if cache_tokens is not None and question.engine_log is None:
+        taken["engine_log"] = Path(running.files[-1])
+        words.append(f"a cache of {cache_tokens:,} tokens")
+    if facts.max_requests is not None:
+        words.append(f"at most {facts.max_requests:,} requests in flight")
+    defaults = {
+        "device": f"--device {question.device}",
+        "tp": f"--tp {question.tp}",
+        "context": f"--context {','.join(map(str, question.context))}",
+    }
+    assumed = [
+        option
+        for name, option in defaults.items()
+        if name not in question.stated and name not in taken
+    ]
+    file = Path(running.files[-1]).name
+    lines = [f"taken from {file}: {', '.join(words)}"] if words else []
+    if assumed:
+        lines.append(f"assumed, since neither {file} nor an option tells: {', '.join(assumed)}")
+    return replace(question, **taken), lines
+
+
+def _logged_method(running: Running) -> str:
+    """The method that a log says was started; empty where it does not, or in no known word."""
+    try:
+        return method_of(running.trace.provenance.method)
+    except InputError:
+        return ""
+
+
 def counters_source(
     running: Running, method: str, match_rate: float | None, lengths: Sequence[int]
 ) -> Source:
@@ -67,14 +123,13 @@ def counters_source(
     """
     if not method or not load_method(method).drafts:
         rule = (
-            "counters do not say what drafted: name it, such as eagle-3, mtp, speculative-decoding"
+            "neither counters nor logs say what drafted: name it, such as eagle-3, mtp, speculative-decoding"
             " or n-gram"
         )
         raise InputError(rule, key="--method", value=method or None)
     share = match_rate if match_rate is not None else running.proposal_ratio
-    about = (
-        f"counters of {running.engine}: {' to '.join(Path(file).name for file in running.files)}"
-    )
+    files = " to ".join(Path(file).name for file in running.files)
+    about = f"{'log' if running.is_log else 'counters'} of {running.engine}: {files}"
     return counted_source(
         running.trace, method, share, lengths=lengths, file=Path(running.files[-1]), about=about
     )

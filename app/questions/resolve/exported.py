@@ -55,7 +55,7 @@ def _is_whole(changes: dict[str, Any]) -> bool:
     nothing.
     """
     method = changes.get("method")
-    return bool(changes.get("draft_tokens")) or method is None or not load_method(method).drafts
+    return "draft_tokens" in changes or method is None or not load_method(method).drafts
 
 
 def _drafted(started: StartedOptions) -> dict[str, Any]:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from app.questions.groups import RefiningOptions
-from app.questions.resolve.accepted import KNOWN_BY
+from app.questions.resolve.accepted import KNOWN_BY, acceptance_missing
 from app.questions.resolve.refining import refine_values
 from app.questions.spelled_options import named_by_option
 from costmodel.configuration import DecodingConfiguration
 from costmodel.configuration.file import read_configuration
+from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError
 from simulator.scenario.configured import limits_of, sections_of
 from simulator.scenario.defaults import logged_options
@@ -65,6 +66,7 @@ def asked_scenario(
         sections = {**sections, "speculation": {**drafted, **dict.fromkeys(KNOWN_BY)}}
     values |= refine_values(refining, with_values(sections, values).get("speculation"))
     sections, assumed = with_usual_requests(with_values(sections, values))
+    _require_acceptance(named.get("speculation.method"), sections)
     try:
         written = checked_scenario(sections, file)
     except InputError as error:
@@ -74,6 +76,20 @@ def asked_scenario(
         written, limit_remarks = _limited(chosen, written)
         remarks += limit_remarks
     return written, remarks
+
+
+def _require_acceptance(method: str | None, sections: Mapping[str, Any]) -> None:
+    """Say what to write where --method drafts and nothing says what is accepted.
+
+    Raises:
+        InputError: that is so.
+    """
+    drafted = sections.get("speculation")
+    if not method or not load_method(method).drafts or not isinstance(drafted, dict):
+        return
+    is_known = any(drafted.get(key) is not None for key in KNOWN_BY)
+    if not is_known and drafted.get("draft_tokens") != 0:
+        raise acceptance_missing(method, sections.get("deployment", {}).get("model", ""))
 
 
 def _configured(

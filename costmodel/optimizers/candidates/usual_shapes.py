@@ -46,17 +46,20 @@ def usual_shapes(
 
     Args:
         source: the drafter.
-        draft_tokens: chain lengths, or sizes of trees that carry prompt tokens; None: the usual
-            ones, of numbers that hold up to some length no longer ones. A drafter whose own tree
-            alone was recorded has no others.
+        draft_tokens: chain lengths, or sizes of trees that carry prompt tokens, where 0 alone
+            leaves no draft at all; None: the usual ones, of numbers that hold up to some length no
+            longer ones. A drafter whose own tree alone was recorded has no others.
         tree_sizes: draft tokens of trees; empty for none.
         stop: a rule by which drafts may end early; compared beside those that it does not end.
 
     Raises:
         InputError: a drafter that cannot be compared with others so.
     """
+    if draft_tokens is not None and not any(draft_tokens):
+        return [OFF]
     if source.own_draft is not None:
         return [OFF, OWN]
+    draft_tokens = None if draft_tokens is None else [k for k in draft_tokens if k]
     method, trace = load_method(source.method), source.positions
     usual = NGRAM_LENGTHS if method.may_propose_nothing else CHAIN_LENGTHS
     lengths = draft_tokens or usual

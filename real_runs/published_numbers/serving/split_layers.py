@@ -15,7 +15,7 @@ from costmodel.passes.precision import Precision
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 from hardware_profiles.profile import Device
-from hardware_profiles.recognition import stated_device
+from hardware_profiles.stated_names import stated_device
 from real_runs.published_numbers.answer import Prediction
 from real_runs.published_numbers.deployed import batch_of
 from real_runs.published_numbers.reading.amounts import token_count

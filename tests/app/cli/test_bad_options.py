@@ -12,7 +12,7 @@ TREE = "tree --acceptance {vector} --out {out}"
 
 NAMES = [
     (f"{PREDICT} --device h100-sx", "unknown device 'h100-sx'; nearest: h100-sxm"),
-    (f"{OPTIMIZE} --device h100", "unknown device 'h100'; nearest: h100-"),
+    (f"{OPTIMIZE} --device h10", "unknown device 'h10'; nearest: h100-"),
     (
         "predict --model llama-3.2-1 --acceptance 0.5 --out {out}",
         "unknown model 'llama-3.2-1'; nearest: llama-3.2-1b",
@@ -39,7 +39,7 @@ NAMES = [
         "unknown format 'position'; nearest: position-json",
     ),
     (f"{EXPORT} --method n-grams", "unknown method 'n-grams'; nearest: n-gram"),
-    ("devices h100 --out {out}", "unknown device 'h100'; nearest: h100-"),
+    ("devices h10 --out {out}", "unknown device 'h10'; nearest: h100-"),
     ("models gtp2 --out {out}", "unknown model 'gtp2'; nearest: gpt2"),
     ("methods medussa --out {out}", "unknown method 'medussa'; nearest: medusa"),
     ("devices '' --out {out}", "unknown device ''"),
@@ -59,7 +59,7 @@ LISTS = [
     (f"{PREDICT} --draft-tokens", 0),
     (f"{OPTIMIZE} --batch", 1),
     (f"{OPTIMIZE} --context", 0),
-    (f"{OPTIMIZE} --draft-tokens", 1),
+    (f"{OPTIMIZE} --draft-tokens", 0),
     (f"{OPTIMIZE} --tree-nodes", 0),
     ("replay {ranks} --out {out} --draft-tokens", 0),
     (f"{TREE} --nodes", 1),
@@ -109,6 +109,16 @@ CONTRADICTIONS = [
             "exactly one of --trace, --acceptance, --tokens-per-step and --drafter is needed where"
             " anything is drafted"
         ),
+    ),
+    (
+        "predict --model deepseek-v3 --method mtp --out {out}",
+        "--method: nothing says what is accepted: write --drafter mtp in its place",
+        "published: ",
+        "or state it by --acceptance, --tokens-per-step or --trace, got 'mtp'",
+    ),
+    (
+        "simulate --model deepseek-v3 --method mtp --out {out}",
+        "--method: nothing says what is accepted: write --drafter mtp in its place",
     ),
     (
         f"{PREDICT} --acceptance 0.5",

@@ -408,6 +408,14 @@ def test_a_terminal_without_the_letters_still_gets_its_answer():
     assert (done.returncode, done.stderr) == (0, "") and "gpt2" in done.stdout
 
 
+def test_plain_encodings_get_plain_signs():
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
+    words = ("predict", "--model", "gpt2", "--draft-tokens", "0", "--device", "H100")
+    done = installed(*words, env=environment | {"NO_COLOR": "1"})
+    assert (done.returncode, done.stderr) == (0, "H100 is read as h100-sxm\n")
+    assert done.stdout.isascii() and "\\u" not in done.stdout and "\x1b" not in done.stdout
+
+
 def test_a_file_name_that_is_no_text_does_no_harm(files, tmp_path):
     name = tmp_path / os.fsdecode(b"v\xff.json")
     name.write_bytes(files.vector.read_bytes())

@@ -11,48 +11,10 @@ import pytest
 from costmodel.calibration.calibrate import calibrate
 from costmodel.calibration.tables import read_all
 from hardware_profiles.loader import load_device
+from tests.costmodel.calibration.reference_scores import reference_scores
 
 pytestmark = pytest.mark.heavy
 
-TABLES = {
-    "h100-sxm": [
-        "gemm_h100_sxm.csv",
-        "attn_gen_bf16_h100_sxm.csv",
-        "attn_ctx_bf16_h100_sxm.csv",
-        "mla_gen_h100_sxm.csv",
-        "moe_h100_sxm.csv",
-        "allreduce_vllm_h100_sxm.csv",
-        "allreduce_trtllm_h100_sxm.csv",
-    ],
-    "a100-sxm-80": [
-        "gemm_a100_sxm.csv",
-        "attn_gen_bf16_a100_sxm.csv",
-        "attn_ctx_bf16_a100_sxm.csv",
-        "mla_gen_a100_sxm.csv",
-        "moe_a100_sxm.csv",
-        "allreduce_vllm_a100_sxm.csv",
-        "allreduce_trtllm_a100_sxm.csv",
-    ],
-    "b200-sxm": [
-        "gemm_b200_sxm_quarter.csv",
-        "attn_gen_bf16_b200_sxm_quarter.csv",
-        "attn_ctx_bf16_b200_sxm_quarter.csv",
-        "mla_gen_b200_sxm_quarter.csv",
-        "moe_b200_sxm_quarter.csv",
-    ],
-    "a100-sxm-80--flashinfer": ["vidur_attention_a100_llama2-70b_tp2.parquet"],
-    "rtx-pro-6000": ["rtxpro6000_llama3.1-8b_attention.parquet"],
-}
-SHARES = {"b200-sxm": 0.75}  # fitted to, of the rows at hand; of other tables a quarter
-# formats beside 16 bits, and the tables that have them
-NARROW = {
-    ("b200-sxm", "fp8"): [
-        "gemm_b200_sxm_quarter.csv",
-        "mla_gen_b200_sxm_quarter.csv",
-        "moe_b200_sxm_quarter.csv",
-    ],
-    ("b200-sxm", "fp4"): ["gemm_b200_sxm_quarter.csv"],
-}
 # target of median and ninetieth percentile where one is set; what a change must not exceed; fewest
 # scored rows
 BOUNDS = {
@@ -124,25 +86,15 @@ def _target(device, part):
 
 @pytest.fixture(scope="module")
 def scores(reference_data):
-    found, lines = {}, []
-    read = [(name, "bf16", files) for name, files in TABLES.items()]
-    read += [(name, dtype, files) for (name, dtype), files in NARROW.items()]
-    for name, dtype, files in read:
-        tables = read_all([reference_data / "kernels" / file for file in files])
-        share = SHARES.get(name, 0.25)
-        for operation, score in calibrate(
-            tables, load_device(name), fit=False, dtype=dtype, share=share
-        ).scores.items():
-            for part, each in ((operation, score), *score.parts.items()):
-                label = part if dtype == "bf16" else f"{part} {dtype}"
-                found[name, label] = each
-                lines.append(
-                    f"{name:24} {label:22} rows {each.rows:6} used {each.rows_used:6} "
-                    f"fitted {each.rows_used - each.rows_scored:5} scored {each.rows_scored:6} "
-                    f"median {each.median:6.1%} p90 {each.p90:6.1%} inside {each.coverage:4.0%} "
-                    f"width/error {each.width_ratio:5.2f} target {_target(name, label)} {each.form}"
-                )
-    print("\n" + "\n".join(lines))
+    found = reference_scores(reference_data)
+    print()
+    for (name, label), score in found.items():
+        print(
+            f"{name:24} {label:22} rows {score.rows:6} used {score.rows_used:6} "
+            f"fitted {score.rows_used - score.rows_scored:5} scored {score.rows_scored:6} "
+            f"median {score.median:6.1%} p90 {score.p90:6.1%} inside {score.coverage:4.0%} "
+            f"width/error {score.width_ratio:5.2f} target {_target(name, label)} {score.form}"
+        )
     return found
 
 

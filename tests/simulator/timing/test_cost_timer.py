@@ -76,6 +76,19 @@ def test_decoding_costs_what_the_step_costs(model, batch, draft_tokens):
         assert found == pytest.approx(expected, rel=0.02 if rough else 1e-9)
 
 
+@pytest.mark.parametrize("prompt", [64, 256, 2048])
+def test_a_prompt_that_the_host_launches_costs_what_its_pass_costs(prompt):
+    setting = setting_of("llama-3.2-1b", host_layer_s=0.6e-3, host_pass_s=0.4e-3)
+    timer = CostModelTimer(setting)
+    alone = timer(0, 1.0, 0.0, [(prompt, 0)])
+    priced = float(prefill_s(setting, prompt_tokens=prompt, drafts=False))
+    assert alone == pytest.approx(priced + setting.plain_overhead.request_s, rel=1e-9)
+    together = [timer(0, 1.0, 0.0, [(prompt, 0)] * prompts) for prompts in (1, 2, 3, 4)]
+    assert all(np.diff(together) >= -1e-12), "more prompts never take less"
+    beside = [timer(requests, 1.0, 100.0 * requests, [(prompt, 0)]) for requests in (1, 4)]
+    assert min(beside) >= alone - 1e-12
+
+
 @pytest.mark.parametrize("changes", [{"shared_prefix_tokens": 1000}, {"host_weights_ratio": 0.4}])
 @pytest.mark.parametrize("draft_tokens", [0, 4])
 def test_shared_prefixes_and_streamed_weights_cost_what_the_step_says(changes, draft_tokens):

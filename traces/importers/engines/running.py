@@ -1,14 +1,17 @@
-"""What does an engine run right now, as its counters say?
+"""What does an engine run right now, as its counters or its log say?
 
 Draft length in use, requests of a step, share of steps with a draft and mean lengths, beside
-acceptance between two scrapes or since the engine started. Leaves out which drafter made the
-drafts, which no counter tells.
+acceptance between two scrapes or since the engine started; of a log also what the engine said of
+itself when it started. Leaves out which drafter made the drafts, which neither tells.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +26,37 @@ from traces.importers.engines.metric_names import (
     STEPS,
     first_of,
 )
+from traces.importers.engines.started import EngineFacts, stated_facts
 from traces.importers.files import read_text
-from traces.importers.formats import import_trace
+from traces.importers.formats import format_named, import_trace
 from traces.importers.prometheus import samples
 from traces.importers.recognition import sample_of
 from traces.importers.scrapes import Observed, Scrape, observed
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.summary import Summary
 
+_FIGURE = r"\d{1,9}(?:\.\d{1,9})?"
 _FORMATS: dict[str, str] = {
     "vllm": "vllm-metrics",
     "sglang": "sglang-metrics",
     "tensorrt-llm": "tensorrt-llm-metrics",
     "llama.cpp": "llama-cpp-metrics",
 }
+_LOGS: dict[str, str] = {"vllm-log": "vllm", "sglang-log": "sglang"}
+_LOG_MODEL = re.compile(r"\bmodel(?:_path)?='([^'\n]{1,400})'")
+_LOG_METHOD = re.compile(  # of vLLM's SpeculativeConfig or its options, and of SGLang's arguments
+    r"(?:SpeculativeConfig\(method|speculative_config[^\n]{0,200}'method'|speculative_algorithm)"
+    r"\s{0,2}[=:]\s{0,2}'(\w{1,40})'"
+)
+_LOG_SPEEDS = (  # requests that run, and tokens per second of all of them, in either order
+    re.compile(
+        rf"Avg generation throughput: (?P<speed>{_FIGURE}) tokens/s, Running: (?P<runs>\d+)"
+    ),
+    re.compile(
+        rf"Decode batch\b.{{0,80}}#running-req: (?P<runs>\d+)\b.{{0,400}}"
+        rf"gen throughput \(token/s\): (?P<speed>{_FIGURE})"
+    ),
+)
 _TPOT = "request_time_per_output_token_seconds"
 _SPECULATION = {
     "vllm": "spec_decode_",
@@ -65,6 +85,7 @@ class Running:
         prompt_tokens: mean of the requests that ended; None where no counter tells.
         output_tokens: mean length of their answers; None where no counter tells.
         tpot_s: mean seconds per output token, as the engine states it; None where it does not.
+        facts: what the engine said of itself when it started.
     """
 
     engine: str
@@ -78,6 +99,12 @@ class Running:
     prompt_tokens: float | None
     output_tokens: float | None
     tpot_s: float | None
+    facts: EngineFacts
+
+    @property
+    def is_log(self) -> bool:
+        """Whether a log tells it, and not counters."""
+        return self.trace.provenance.recorder_version.endswith(" log")
 
     @property
     def summary(self) -> Summary:
@@ -99,20 +126,27 @@ def read_running(
     model: str | None = None,
     is_served: Callable[[str], bool] = lambda label: True,
 ) -> Running:
-    """Read one or two scrapes of an engine's counters.
+    """Read one or two scrapes of an engine's counters, or a log of it.
 
     Args:
         before: text of `/metrics` at the start; the only scrape where `after` is absent, counted
-            from engine start.
+            from engine start; or a log of vLLM or SGLang.
         after: text of `/metrics` at the end.
         model: `model_name` to read where several models are served; None: the only one that
             `is_served`.
         is_served: whether a `model_name` is the model of the question.
 
     Raises:
-        InputError: no counters of a known engine, two engines, no counters of speculation, several
-            models, a counter that fell, no draft, or drafts that are trees.
+        InputError: neither counters of a known engine nor a log that tells acceptance, a log beside
+            another file, two engines, no counters of speculation, several models, a counter that
+            fell, no draft, or drafts that are trees.
     """
+    for path in (before, after):
+        if path is not None and (format := _log_format(path)) is not None:
+            if after is not None:
+                rule = "is a log, which tells all by itself: leave out the other file"
+                raise InputError(rule, file=str(path), key="metrics")
+            return _read_log(path, format)
     files = tuple(str(path) for path in (before, after) if path is not None)
     engine = _one_engine(files)
     chosen = model or _chosen_model(files[-1], is_served)
@@ -147,7 +181,59 @@ def read_running(
         prompt_tokens=prompts / requests if prompts and requests else None,
         output_tokens=output / requests if output and requests else None,
         tpot_s=_tpot_s(span, prefix),
+        facts=_counted_facts(span),
     )
+
+
+def _log_format(path: str | Path) -> str | None:
+    """The format of a log that tells acceptance; None of any other file."""
+    sample = sample_of(path)
+    return next((name for name in _LOGS if format_named(name).claims(sample)), None)
+
+
+def _read_log(path: str | Path, format: str) -> Running:
+    """What the lines of a log say: acceptance of all of it, and the requests that ran."""
+    text = read_text(path)
+    trace = import_trace(format, path)
+    named, drafted = _LOG_MODEL.search(text), _LOG_METHOD.search(text)
+    model, method = named[1] if named else "", drafted[1].lower() if drafted else ""
+    trace = replace(trace, provenance=replace(trace.provenance, model=model, method=method))
+    assert trace.summary is not None
+    counts = trace.summary
+    speeds = [
+        (int(line["runs"]), float(line["speed"]))
+        for line in chain.from_iterable(pattern.finditer(text) for pattern in _LOG_SPEEDS)
+    ]
+    busy = [(running, speed) for running, speed in speeds if running and speed]
+    tokens_per_s = math.fsum(speed for _, speed in busy)
+    running = sum(running for running, _ in busy)
+    return Running(
+        engine=_LOGS[format],
+        files=(str(path),),
+        trace=trace,
+        draft_tokens=counts.draft_levels,
+        mean_draft_tokens=(
+            counts.draft_tokens / counts.drafts if counts.drafts and counts.draft_tokens else None
+        ),
+        batch=running / len(busy) if busy else None,
+        batch_from="requests that ran at its log's lines" if busy else "",
+        proposal_ratio=None,
+        prompt_tokens=None,
+        output_tokens=None,
+        tpot_s=running / tokens_per_s if busy else None,
+        facts=stated_facts(path),
+    )
+
+
+def _counted_facts(span: Observed) -> EngineFacts:
+    """What labels of counters say of the engine: SGLang's name every tensor-parallel rank."""
+    ranks = {
+        int(value)
+        for _, labels in span.after
+        for name, value in labels
+        if name == "tp_rank" and value.isascii() and value.isdigit() and len(value) < 5
+    }
+    return EngineFacts(tensor_parallel=max(ranks) + 1 if len(ranks) > 1 else None)
 
 
 def _one_engine(files: tuple[str, ...]) -> str:
@@ -163,7 +249,7 @@ def _one_engine(files: tuple[str, ...]) -> str:
         if not claimed:
             rule = (
                 "holds no counters of vLLM, SGLang, TensorRT-LLM or llama.cpp: it must be the text"
-                " of /metrics"
+                " of /metrics, or a log of vLLM or SGLang with lines of its speculation"
             )
             raise InputError(rule, file=file, key="metrics")
         engines.append(claimed[0])

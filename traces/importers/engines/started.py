@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,12 @@ _LINES = {
         r"chunked_prefill_size=(\d+)",
         r"max_num_tokens['\"]?[=:] ?(\d+)",
     ),
+    "tensor_parallel": (
+        r"tensor_parallel_size['\"]?[=:] ?(\d+)",
+        r"--tensor-parallel-size[ =](\d+)",
+        r"\btp_size=(\d+)",
+        r"--tp(?:-size)?[ =](\d+)",
+    ),
     "max_requests": (
         r"max_num_seqs['\"]?[=:] ?(\d+)",
         r"--max-num-seqs[ =](\d+)",
@@ -58,6 +64,7 @@ _KEYS = {
     "cache_blocks": ("num_gpu_blocks_override", "num_gpu_blocks"),
     "block_tokens": ("block_size",),
     "token_budget": ("max_num_batched_tokens", "chunked_prefill_size"),
+    "tensor_parallel": ("tensor_parallel_size", "tp_size"),
     "max_requests": ("max_num_seqs", "max_running_requests"),
 }
 
@@ -72,6 +79,7 @@ class EngineFacts:
         block_tokens: tokens of a block.
         token_budget: most query tokens of an iteration.
         max_requests: most requests in flight.
+        tensor_parallel: devices that share every layer.
     """
 
     cache_tokens: int | None = None
@@ -79,6 +87,7 @@ class EngineFacts:
     block_tokens: int | None = None
     token_budget: int | None = None
     max_requests: int | None = None
+    tensor_parallel: int | None = None
 
     def tokens(self, block_tokens: int) -> int | None:
         """Tokens of the cache; of blocks whose size was not said `block_tokens` each."""
@@ -98,22 +107,34 @@ def read_engine_facts(path: str | Path) -> EngineFacts:
         InputError: absent, none of those lines and keys, a number out of range, or several that
             contradict each other.
     """
+    facts = stated_facts(path)
+    if facts == EngineFacts():
+        rule = (
+            "holds no line of an engine's start that tells its cache or limits (GPU KV cache size:"
+            " N tokens, .."
+        )
+        raise InputError(f"{rule} max_total_num_tokens=N, num_gpu_blocks)", file=str(path))
+    return facts
+
+
+def stated_facts(path: str | Path) -> EngineFacts:
+    """As `read_engine_facts`, of a file that may hold none of those lines and keys.
+
+    Args:
+        path: as there.
+
+    Raises:
+        InputError: absent, a number out of range, or several that contradict each other.
+    """
     file = str(path)
     text = read_text(path)
     if text.lstrip()[:1] == "{":
         engine_facts = _in_json(parse_json(text, file))
     else:
         engine_facts = {name: _in_lines(text, patterns) for name, patterns in _LINES.items()}
-    facts = EngineFacts(
+    return EngineFacts(
         **{name: _agreed(numbers, file, name) for name, numbers in engine_facts.items()}
     )
-    if all(getattr(facts, field.name) is None for field in fields(facts)):
-        rule = (
-            "holds no line of an engine's start that tells its cache or limits (GPU KV cache size:"
-            " N tokens, .."
-        )
-        raise InputError(f"{rule} max_total_num_tokens=N, num_gpu_blocks)", file=file)
-    return facts
 
 
 def _in_lines(text: str, patterns: tuple[str, ...]) -> list[Any]:

@@ -175,7 +175,8 @@ def test_files(rooftree, tmp_path):
     ("words", "said"),
     [
         (("--acceptance", "1.5"), "--acceptance: must lie in [0, 1], got 1.5"),
-        (("--draft-tokens", "0"), "--draft-tokens: must lie in 1..4095, got '0'"),
+        (("--draft-tokens", "0"), "--draft-tokens: drafts nothing"),
+        (("--shape", "off"), "--shape: drafts nothing"),
         (("--batch", "0"), "--batch: must lie in 1.."),
         (("--fidelity", "wild"), "--fidelity: must be measured, calibrated or datasheet"),
         (

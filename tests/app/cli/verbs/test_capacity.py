@@ -137,7 +137,7 @@ def test_an_unknown_price_is_null_and_said(rooftree, tmp_path):
     )
     assert answer["best"]["by"] == "watts"
     shown = rooftree(*WORDS, "--device", path)
-    assert "price unknown" in shown.out and "fewest watts (a price is unknown)" in shown.out
+    assert "price unknown" in shown.out and "fewest watts (no price is known)" in shown.out
 
 
 def test_what_cannot_be_ends_in_three_after_its_table(rooftree):
@@ -252,7 +252,10 @@ def test_the_same_twice(rooftree):
         (("--utilisation", "1"), "--utilisation: must lie between 0 and 1"),
         (("--tp", "0"), "--tp: must lie in 1.."),
         (("--tp", "3"), "tp: must be >= 1 and divide the heads"),
-        (("--method", "eagle-3"), "--method: a method needs a --trace, an --acceptance"),
+        (
+            ("--method", "eagle-3"),
+            "--method: nothing says what is accepted: write --drafter eagle-3",
+        ),
         (("--method", "eagle-33"), "--method: unknown method 'eagle-33'"),
         (
             ("--acceptance", "0.5", "--trace", "x.parquet"),

@@ -5,7 +5,15 @@ import json
 
 import pytest
 
-from tests.traces.importers.engines.test_running import KEPT, SGLANG, VLLM, vllm
+from tests.traces.importers.engines.test_running import (
+    KEPT,
+    SGLANG,
+    SGLANG_LOG,
+    STARTED,
+    VLLM,
+    vllm,
+    vllm_log,
+)
 
 ASK = (
     "optimize",
@@ -128,7 +136,7 @@ def test_a_mean_alone_says_what_it_cannot_know(ask, tmp_path):
     [
         (
             ("--metrics", "{before}", "{after}", "--method", "plain-decoding"),
-            "--method: counters do not say",
+            "--method: neither counters nor logs say",
         ),
         (("{after}",), "AFTER: is a second scrape"),
         (
@@ -153,3 +161,63 @@ def test_python_asks_the_same(scrapes):
     )
     assert json.loads(json.dumps(answer.to_json()))["counters"]["in_use"]["draft_tokens"] == 3
     assert "what runs" in str(answer)
+
+
+@pytest.fixture
+def log(tmp_path):
+    path = tmp_path / "vllm.log"
+    path.write_text(STARTED + vllm_log())
+    return path
+
+
+def test_a_log_alone_is_enough(rooftree, log, tmp_path):
+    """From the log to what it means at the traffic that runs, half and twice that, and to files."""
+    words = ("optimize", "--metrics", log, "--batch", "12,24,48", "--out", tmp_path / "out")
+    said = " ".join(rooftree(*words).out.split())
+    for sentence in (
+        "vLLM ran K=3 in its log: 20,000 drafts, 2.600 tokens per step",
+        "24 requests a step",
+        "its log tells 4 ms per output token",
+        "taken from vllm.log: --method eagle-3, --tp 2, a cache of 812,000 tokens",
+        "assumed, since neither vllm.log nor an option tells: --device h100-sxm, --context 1024",
+        "keep K=3 at batch 24",
+        "measure next: run K=",
+    ):
+        assert sentence in said
+    answer = rooftree(*words, "--json").answer
+    assert [row["batch"] for row in answer["counters"]["verdicts"]] == [12, 24, 48]
+    assert (answer["inputs"]["tp"], answer["inputs"]["model"]) == (2, MODEL)
+    script = (tmp_path / "out" / "vllm" / "vllm-serve.sh").read_text()
+    assert "--tensor-parallel-size 2" in script
+
+
+def test_what_is_stated_goes_over_what_a_log_tells(ask, log):
+    answer = ask("--metrics", log, "--tp", "1", "--context", "512", "--json").answer
+    assert answer["inputs"]["tp"] == 1
+    assert not any("--tp" in remark for remark in answer["counters"]["remarks"])
+    assert not any(remark.startswith("assumed") for remark in answer["counters"]["remarks"])
+
+
+def test_the_engine_of_a_log_is_the_engine(rooftree, tmp_path):
+    log = tmp_path / "sglang.log"
+    log.write_text(SGLANG_LOG)
+    words = ("optimize", "--metrics", log, "--batch", "8", "--out", tmp_path, "--json")
+    answer = rooftree(*words).answer
+    assert (answer["inputs"]["engine"], answer["inputs"]["tp"]) == ("sglang", 4)
+    assert answer["counters"]["in_use"]["batch"] == 10.0
+
+
+def test_requests_that_cannot_fit_are_not_believed(ask, scrapes, tmp_path):
+    busy = tmp_path / "busy.prom"
+    busy.write_text(vllm(MODEL, iteration_tokens_total_count=65))
+    counters = ask("--metrics", busy, "--device", "l4", "--batch", "1,8", "--json").answer[
+        "counters"
+    ]
+    assert counters["in_use"]["batch"] == pytest.approx(4200 / 65)
+    (remark,) = [text for text in counters["remarks"] if "do not fit on 1 x l4" in text]
+    assert remark.startswith("65 requests a step") and "--tp" in remark
+    placed = ask(
+        "--metrics", busy, "--device", "l4", "--tp", "2", "--batch", "1,8", "--json"
+    ).answer
+    assert not any("do not fit" in text for text in placed["counters"]["remarks"])
+    assert any(row["runs_now"] for row in placed["counters"]["verdicts"])

@@ -5,6 +5,7 @@ import pytest
 
 from hardware_profiles.errors import InputError
 from traces.importers.engines.running import read_running
+from traces.importers.engines.started import EngineFacts
 from traces.kinds.summary import Summary
 
 VLLM = {
@@ -136,3 +137,77 @@ def test_several_models_are_told_apart_by_who_is_served(files):
         read_running(*files(both), is_served=lambda label: label == "qwen").summary.drafts == 4300
     )
     assert read_running(*files(both), model="llama").summary.drafts == 4200
+
+
+STARTED = (
+    "INFO 11-20 10:00:01 [core.py:58] Initializing a V1 LLM engine (v0.11.0) with config:"
+    " model='meta-llama/Llama-3.1-8B-Instruct', speculative_config=SpeculativeConfig(method='eagle3',"
+    " num_spec_tokens=3), tensor_parallel_size=2, pipeline_parallel_size=1\n"
+    "INFO 11-20 10:00:09 [kv_cache_utils.py:864] GPU KV cache size: 812,000 tokens\n"
+)
+
+
+def vllm_log(windows=10, running=24):
+    """Lines that vLLM prints every ten seconds: what it generated, and what it speculated."""
+    lines = [
+        f"INFO 11-20 10:01:{at:02d} {line}"
+        for at in range(windows)
+        for line in (
+            "[loggers.py:123] Engine 000: Avg prompt throughput: 900.0 tokens/s, Avg generation"
+            f" throughput: 6000.0 tokens/s, Running: {running} reqs, Waiting: 0 reqs, GPU KV cache"
+            " usage: 4.4%",
+            "[metrics.py:96] SpecDecoding metrics: Mean acceptance length: 2.60, Accepted throughput:"
+            " 500 tokens/s, Drafted throughput: 900 tokens/s, Accepted: 3200 tokens, Drafted: 6000"
+            " tokens, Per-position acceptance rate: 0.750, 0.500, 0.350, Avg Draft acceptance rate:"
+            " 53.3%",
+        )
+    ]
+    return "\n".join(lines) + "\n"
+
+
+SGLANG_LOG = (
+    "[2025-11-20 10:00:00] server_args=ServerArgs(model_path='meta-llama/Llama-3.1-8B-Instruct',"
+    " tp_size=4, max_running_requests=64, speculative_algorithm='EAGLE3')\n"
+) + "".join(
+    f"[2025-11-20 10:27:{at:02d} TP0] Decode batch. #running-req: {running}, #token: 108, token usage:"
+    f" 0.00, accept len: {length}, accept rate: {rate}, cuda graph: True, gen throughput (token/s):"
+    f" {100.0 * running}, #queue-req: 0, \n"
+    for at, (running, length, rate) in enumerate([(8, 2.17, 0.54), (12, 1.95, 0.49)] * 5)
+)
+
+
+def test_a_log_of_vllm_tells_what_ran_and_what_was_started(files):
+    found = read_running(*files(STARTED + vllm_log()))
+    assert (found.engine, found.draft_tokens, found.batch, found.is_log) == ("vllm", 3, 24.0, True)
+    assert found.tpot_s == pytest.approx(24 / 6000) and found.summary.drafts == 20_000
+    about = found.trace.provenance
+    assert (about.model, about.method) == ("meta-llama/Llama-3.1-8B-Instruct", "eagle3")
+    assert (found.facts.tensor_parallel, found.facts.cache_tokens) == (2, 812_000)
+
+
+def test_a_log_without_its_start_tells_what_ran_alone(files):
+    found = read_running(*files(vllm_log()))
+    assert (found.trace.provenance.model, found.trace.provenance.method) == ("", "")
+    assert found.facts == EngineFacts()
+
+
+def test_a_log_of_sglang_tells_the_same(files):
+    found = read_running(*files(SGLANG_LOG))
+    assert (found.engine, found.draft_tokens, found.batch) == ("sglang", 3, 10.0)
+    assert found.tpot_s == pytest.approx(0.01)
+    assert (found.facts.tensor_parallel, found.facts.max_requests) == (4, 64)
+    assert found.trace.provenance.method == "eagle3"
+
+
+def test_a_log_stands_alone(files):
+    with pytest.raises(InputError, match=r"before\.prom.*is a log, which tells all by itself"):
+        read_running(*files(vllm_log(), vllm()))
+
+
+def test_ranks_of_counters_tell_the_tensor_parallel_size(files):
+    ranks = "".join(
+        f'sglang:spec_verify_calls_total{{tp_rank="{rank}"}} 1000\n' for rank in range(4)
+    )
+    text = ranks + SGLANG.format(nodes=4).partition("\n")[2]
+    assert read_running(*files(text)).facts.tensor_parallel == 4
+    assert read_running(*files(SGLANG.format(nodes=4))).facts.tensor_parallel is None
