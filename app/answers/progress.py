@@ -36,7 +36,7 @@ def progress_lines(quiet: bool) -> Callable[[str], None]:
     return tell
 
 
-def counted_lines(quiet: bool, *, silent_s: float = SILENT_S) -> Callable[[str, int, int], None]:
+def counted_lines(quiet: bool, *, silent_s: float) -> Callable[[str, int, int], None]:
     """What writes how far work is, and how long it still takes, as lines that stay.
 
     It takes what is being done, how much of it is done, and how much there is. The time left is
@@ -87,7 +87,7 @@ def counting(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
         quiet: show nothing.
     """
     if quiet or not sys.stderr.isatty():
-        yield counted_lines(quiet)
+        yield counted_lines(quiet, silent_s=SILENT_S)
         return
     from rich.console import Console
     from rich.progress import (

@@ -19,7 +19,7 @@ from traces.storage.acceptance_file import write_acceptance
 @pytest.fixture(autouse=True)
 def _no_lines_of_slow_machines(monkeypatch):
     """Lines that long work writes now and then depend on the machine; tests read what is said."""
-    monkeypatch.setattr("app.answers.progress.SELDOM_S", math.inf)
+    monkeypatch.setattr("app.answers.progress.SILENT_S", math.inf)
 
 
 LENGTHS = (60, 48, 72, 55, 64, 40, 66, 51)
