@@ -91,6 +91,7 @@ class Target:
         def written(done: int, total: int) -> None:
             self.report("fit", done, total, "own answers")
 
+        self.report("fit", 0, len(self.fit_texts.questions), "own answers")
         return self.fit_texts.sequences(self.model, self.tokenizer, written)
 
     @cached_property
