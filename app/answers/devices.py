@@ -2,22 +2,28 @@
 new one hold?
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from app.answers.answer import Answer, Column, Row, Table
+from app.answers.calibration.profile_file import check_profile_file
 from app.answers.numbers import plain
+from app.answers.progress import progress_lines
 from app.questions.devices import DevicesQuestion
 from app.questions.field import inputs_of
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import device_names, load_device
-from hardware_profiles.profile import Device
+from hardware_profiles.profile import KINDS, Device
 from hardware_profiles.template import device_template
 from hardware_profiles.units import GIB, GIGA, MIB, MICRO, TERA
 from hardware_profiles.whole_file import whole_file
+from hardware_profiles.writer import device_text
+
+if TYPE_CHECKING:
+    from real_runs.calibration.measured import MeasuredDevice
 
 _USUAL_UNITS = (
     ("flops_per_s.", TERA, "TFLOP/s"),
@@ -105,17 +111,22 @@ class Devices(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class NewDevice(Answer):
-    """A device file to fill in.
+    """A device file to fill in, or one of what was timed here.
 
     Attributes:
         template: its text.
         file: where it was written; None: nowhere.
+        measured: the device that was timed; None: nothing was.
+        not_measured: what could not be timed, and why.
     """
 
     name: ClassVar[str] = ""
     is_written: ClassVar[bool] = True
+    unwritten: ClassVar[tuple[str, ...]] = ("measured",)
     template: str
     file: Path | None
+    measured: Device | None = None
+    not_measured: Sequence[str] = ()
 
     @property
     def own_rows(self) -> Sequence[Row]:
@@ -123,11 +134,20 @@ class NewDevice(Answer):
         return ()
 
     def shown(self) -> Iterator[str]:
-        """The text, or where it was written."""
+        """The text, or where it was written and what was timed."""
         if self.file is None:
             yield self.template.rstrip()
-        else:
-            yield f"wrote {self.file}; ask about it as --device {self.file}"
+            return
+        if self.measured is not None:
+            yield f"{self.measured.title}, as measured:"
+            yield from _sourced(self.measured, {"measured"})
+            yield from (f"  not measured: {reason}" for reason in self.not_measured)
+        yield f"wrote {self.file}; ask about it as --device {self.file}"
+        if self.measured is not None:
+            yield (
+                "beside runs of llama.cpp: rooftree validate --engine llama.cpp --model FILE.gguf"
+                f" --profile {self.file} --fidelity calibrated"
+            )
 
 
 def answer(question: DevicesQuestion) -> Devices | NewDevice:
@@ -144,6 +164,8 @@ def answer(question: DevicesQuestion) -> Devices | NewDevice:
             key="devices",
             value=question.new,
         )
+    if question.measure:
+        raise InputError("measures a new device: rooftree devices new NAME", key="--measure")
     overrides = question.overrides or ()
     if question.name is None:
         if overrides:
@@ -154,12 +176,14 @@ def answer(question: DevicesQuestion) -> Devices | NewDevice:
     return Devices(inputs=inputs_of(question), devices=[device], rows=[_row(device)])
 
 
-def _sourced(device: Device) -> Iterator[str]:
-    """What a device's numbers are, those of one group with one source in a line."""
+def _sourced(device: Device, kinds: Collection[str] = KINDS) -> Iterator[str]:
+    """What a device's numbers of some kinds are, those of one group with one source in a line."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     constants = {key for key in device.provenance if key.startswith("constants.")}
     for key in [*sorted(device.provenance.keys() - constants), *sorted(constants)]:
         origin = device.provenance[key]
+        if origin.kind not in kinds:
+            continue
         group, _, name = key.removeprefix("constants.").rpartition(".")
         number = _in_usual_unit(key, reduce(_within, key.split("."), device))
         written = f"{name} {number}"
@@ -192,10 +216,37 @@ def _new_device(question: DevicesQuestion) -> NewDevice:
     """
     if question.new is None:
         raise InputError("the new device needs a name: rooftree devices new NAME")
-    template, file = device_template(question.new, question.like), question.out
+    file = question.out
+    if file is not None and file.exists():
+        raise InputError("exists already; name another file", file=file, key="--out")
+    check_profile_file(file)
+    timed = _measured(question, question.new) if question.measure else None
+    template = (
+        device_text(timed.device)
+        if timed
+        else device_template(question.new, question.like or "h100-sxm")
+    )
     if file is not None:
-        if file.exists():
-            raise InputError("exists already; name another file", file=file, key="--out")
         with whole_file(file) as part:
             part.write_text(template, encoding="utf-8")
-    return NewDevice(inputs=inputs_of(question), template=template, file=file)
+    return NewDevice(
+        inputs=inputs_of(question),
+        template=template,
+        file=file,
+        measured=timed.device if timed else None,
+        not_measured=timed.skipped if timed else (),
+    )
+
+
+def _measured(question: DevicesQuestion, name: str) -> "MeasuredDevice":
+    # needs torch, which profiles do not
+    from real_runs.calibration.measured import measure_device
+
+    return measure_device(
+        name,
+        device=question.on,
+        like=question.like,
+        threads=question.threads,
+        budget_s=question.budget_s,
+        progress=progress_lines(question.quiet),
+    )

@@ -2,6 +2,7 @@
 placements cannot run?
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -70,8 +71,9 @@ class MarkedPlacement(MarkedCell):
 
 
 def placed_words(layout: str, dtype: str | None) -> str:
-    """A placement in a cell: `tp2 fp8`, or `tp2` in the usual format."""
-    return " ".join(filter(None, (layout, dtype)))
+    """A placement in a cell: `tp2 fp8`, or `tp2 dp4 ep8` in the usual format."""
+    sizes = re.sub(r"(?<=\d)(?=[a-z])", " ", layout)
+    return " ".join(filter(None, (sizes, dtype)))
 
 
 def placed(design: Design) -> dict[str, Any]:

@@ -1,5 +1,5 @@
-"""How is progress shown? On standard error: a bar for work whose size is known, else a line; where
-that is no terminal, a line now and then, so that a log of a long run shows that it goes on.
+"""How is progress shown? On standard error: a bar for work whose size is known, else a line; where it
+is no terminal, lines of long work alone.
 """
 
 import sys
@@ -7,40 +7,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-SELDOM_S = 30.0
-"""Seconds between two lines about progress in a log."""
-
-
-def seldom(
-    quiet: bool, clock: Callable[[], float] = time.monotonic
-) -> Callable[[Callable[[], str]], None]:
-    """What writes a line of progress to standard error every `SELDOM_S` seconds, the first after as
-    many; in between it asks nobody for the line.
-
-    Args:
-        quiet: write nothing.
-        clock: seconds since any moment.
-    """
-    latest = clock()
-
-    def tell(line: Callable[[], str]) -> None:
-        nonlocal latest
-        if not quiet and (now := clock()) - latest >= SELDOM_S:
-            latest = now
-            sys.stderr.write(line().rstrip() + "\n")
-            sys.stderr.flush()
-
-    return tell
+SILENT_S = 30.0  # work that takes less leaves no line in a log
+LINE_EVERY_S = 10.0
 
 
 @contextmanager
 def progress_line(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A spinner on standard error that shows the latest line of text; where that is no terminal,
-    the line now and then.
+    """A spinner on standard error that shows the latest line of text; where it is no terminal,
+    every line of long work that comes `LINE_EVERY_S` after the one before.
     """
     if quiet or not sys.stderr.isatty():
-        tell = seldom(quiet)
-        yield lambda text: tell(lambda: text)
+        yield _spaced(progress_lines(quiet), silent_s=SILENT_S)
         return
     from rich.console import Console
 
@@ -59,19 +36,58 @@ def progress_lines(quiet: bool) -> Callable[[str], None]:
     return tell
 
 
+def counted_lines(quiet: bool, *, silent_s: float = SILENT_S) -> Callable[[str, int, int], None]:
+    """What writes how far work is, and how long it still takes, as lines that stay.
+
+    It takes what is being done, how much of it is done, and how much there is. The time left is
+    known from the second report of a name on.
+
+    Args:
+        quiet: write nothing.
+        silent_s: write nothing before.
+    """
+    tell = _spaced(progress_lines(quiet), silent_s=silent_s)
+    current, first, begun = "", 0, 0.0
+
+    def show(name: str, done: int, total: int) -> None:
+        nonlocal current, first, begun
+        now = time.monotonic()
+        if name != current:
+            current, first, begun = name, done, now
+        left = ""
+        if first < done < total:
+            left = f", about {(total - done) * (now - begun) / (done - first):.0f} s left"
+        tell(f"{name}: {done} of {total}{left}" if done else name)
+
+    return show
+
+
+def _spaced(tell: Callable[[str], None], *, silent_s: float) -> Callable[[str], None]:
+    """What hands a text on once in `LINE_EVERY_S`, the first after `silent_s`."""
+    due = time.monotonic() + silent_s
+
+    def show(text: str) -> None:
+        nonlocal due
+        now = time.monotonic()
+        if now >= due:
+            due = now + LINE_EVERY_S
+            tell(text)
+
+    return show
+
+
 @contextmanager
 def counting(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
     """A progress bar; what it yields takes what is being done, how much of it is done, and how much
     there is.
 
-    Where standard error is no terminal it is a line now and then.
+    Where standard error is no terminal, lines of long work (`counted_lines`).
 
     Args:
         quiet: show nothing.
     """
     if quiet or not sys.stderr.isatty():
-        tell = seldom(quiet)
-        yield lambda name, done, total: tell(lambda: f"{name}: {done:,} of {total:,}")
+        yield counted_lines(quiet)
         return
     from rich.console import Console
     from rich.progress import (

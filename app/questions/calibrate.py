@@ -59,7 +59,12 @@ class CalibrateQuestion(ScreenOptions, Question):
     threads: Annotated[int, Field("With --here: CPU threads.", Group.HARDWARE, least=1)] = 1
     budget_s: Annotated[
         float,
-        Field("With --here: wall time, e.g. 10m.", Group.RUN, spelled="--budget", reads=Time()),
+        Field(
+            "With --here: wall time, e.g. 10m; 60s or more.",
+            Group.RUN,
+            spelled="--budget",
+            reads=Time(),
+        ),
     ] = 600.0
     results: Annotated[
         Path, Field("With --here: folder for the rows and the profile.", Group.HARDWARE)

@@ -1,6 +1,7 @@
 """What does `capacity` ask?"""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 from app.questions.field import Field, Group, Question
@@ -42,8 +43,8 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
         "rate",
         "prompt",
         "output",
-        "slo_ttft_s",
-        "slo_tpot_s",
+        "slo_ttft",
+        "slo_tpot",
         "method",
         "most_devices",
         "json",
@@ -69,8 +70,15 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
         ),
     ] = None
     requests: RequestFile = None
-    slo_ttft_s: SloTtft = None
-    slo_tpot_s: SloTpot = None
+    profile: Annotated[
+        Path | None,
+        Field(
+            "CSV file with the columns hour,rate: plan at the peak hour, and show every hour.",
+            Group.WORKLOAD,
+        ),
+    ] = None
+    slo_ttft: SloTtft = None
+    slo_tpot: SloTpot = None
     device: Annotated[
         list[str] | None,
         Field(
@@ -90,6 +98,13 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
     pp: Pipeline = 1
     ep: Expert = 1
     dp: Data = 1
+    disaggregate: Annotated[
+        bool,
+        Field(
+            "Also plan prompts on workers of their own, both pools sized together by simulation.",
+            Group.SEARCH,
+        ),
+    ] = False
     method: Annotated[
         str,
         Field("Method to compare with plain decoding.", Group.DRAFTING, reads=MethodName()),

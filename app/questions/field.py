@@ -73,7 +73,7 @@ class Field:
         spelled: the option, where it is not the name with dashes, such as `--set`; the keyword of
             Python is the same word with underscores.
         also: a second spelling of the option.
-        reads: how its text becomes the value, such as `Milliseconds()`; None: as its type says.
+        reads: how its text becomes the value, such as `LatencyLimit()`; None: as its type says.
         least: smallest number that makes sense, of a plain number; None: any.
         most: largest one.
         names: what is offered for completion: `models`, `devices`, `engines`, `methods`, `shapes`.

@@ -7,8 +7,9 @@ from app.questions.field import Control, Field, Group
 from app.questions.values import (
     MOST_DRAFT_TOKENS,
     Bytes,
+    LatencyLimit,
+    Limit,
     MethodName,
-    Milliseconds,
     Rates,
     Share,
     WholeNumbers,
@@ -487,12 +488,12 @@ Against = Annotated[
     ),
 ]
 SloTtft = Annotated[
-    float | None,
+    Limit | None,
     Field(
-        "Longest time to first token, ms.",
+        "Longest time to first token, ms: of the mean, or of a percentile as p99:800.",
         Group.LIMITS,
         spelled="--slo-ttft",
-        reads=Milliseconds(),
+        reads=LatencyLimit(),
         control=Control(
             "Longest time to first token (ms, 0: none)",
             "A prompt of the context's length; beside others it also waits for the steps that are under way.",
@@ -501,12 +502,12 @@ SloTtft = Annotated[
     ),
 ]
 SloTpot = Annotated[
-    float | None,
+    Limit | None,
     Field(
-        "Longest time per output token, ms.",
+        "Longest time per output token, ms: of the mean, or of a percentile as p99:40.",
         Group.LIMITS,
         spelled="--slo-tpot",
-        reads=Milliseconds(),
+        reads=LatencyLimit(),
         control=Control(
             "Longest time per output token (ms, 0: none)",
             "What misses it is marked, and the nearest configuration that meets it is offered.",

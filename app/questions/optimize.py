@@ -61,7 +61,7 @@ class OptimizeQuestion(
         "context",
         "drafter",
         "trace",
-        "slo_tpot_s",
+        "slo_tpot",
         "out",
         "json",
     )
@@ -114,8 +114,8 @@ class OptimizeQuestion(
         ),
     ] = DEFAULT_TREES
     stop: StopRule = ""
-    slo_ttft_s: SloTtft = None
-    slo_tpot_s: SloTpot = None
+    slo_ttft: SloTtft = None
+    slo_tpot: SloTpot = None
     quality_floor: Annotated[
         float | None,
         Field(

@@ -73,8 +73,8 @@ class PredictQuestion(
     tree: TreeFile = None
     shape: DraftShapes = None
     stop: StopRule = ""
-    slo_ttft_s: SloTtft = None
-    slo_tpot_s: SloTpot = None
+    slo_ttft: SloTtft = None
+    slo_tpot: SloTpot = None
     batch: Batch = (1, 8, 64)
     context: Context = (1024,)
     draft_tokens: StatedDraftTokens = (0, 3, 5)

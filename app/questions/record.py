@@ -63,7 +63,7 @@ class RecordQuestion(ScreenOptions, RequestOptions, Question):
         Field(
             (
                 f"{', '.join(drafter_names())}, or all; repeat; default: prompt-lookup and"
-                " early-exit."
+                " suffix-automaton, which need no fit."
             ),
             Group.DRAFTING,
         ),

@@ -52,7 +52,7 @@ class SimulateQuestion(
         "output_tokens",
         "method",
         "draft_tokens",
-        "slo_tpot_s",
+        "slo_tpot",
         "scenario",
         "assigned",
         "json",
@@ -83,8 +83,8 @@ class SimulateQuestion(
             reads=WholeNumbers(least=0, most=MOST_DRAFT_TOKENS),
         ),
     ] = None
-    slo_ttft_s: SloTtft = None
-    slo_tpot_s: SloTpot = None
+    slo_ttft: SloTtft = None
+    slo_tpot: SloTpot = None
     config: Config = None
     scenario: Annotated[
         Path | None,

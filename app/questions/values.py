@@ -1,4 +1,4 @@
-"""How is the value of a field read: lists of numbers, shares, milliseconds, times, bytes, methods?
+"""How is the value of a field read: lists of numbers, shares, limits, times, bytes, methods?
 
 A reader turns what a person writes into the value that an answer takes, in SI units, and writes it
 again as answers repeat it. Every door reads by it (`app.questions.field.NamedField.read`) and names
@@ -17,6 +17,7 @@ from hardware_profiles.units import MILLI, amount_of_bytes
 MOST_DRAFT_TOKENS = 4095
 MOST = 100_000_000
 MOST_BYTES = 1e15
+LEAST_PERCENTILE, MOST_PERCENTILE = 1.0, 99.9
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -155,27 +156,58 @@ class Share:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class Milliseconds:
-    """A positive number of milliseconds, as seconds.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limit:
+    """A limit on a time of requests.
 
-    Example:
-        >>> Milliseconds().read("20")
-        0.02
+    Args:
+        seconds: the most that it may be, > 0.
+        percentile: of the requests' times that must be within it, in 1..99.9; None: their mean
+            must be.
     """
 
-    placeholder: ClassVar[str] = "<ms>"
+    seconds: float
+    percentile: float | None = None
 
-    def read(self, text: str) -> float:
-        """The seconds."""
-        value = _number(text)
+
+@dataclass(frozen=True, slots=True)
+class LatencyLimit:
+    """A limit in milliseconds, of a mean or of a percentile.
+
+    Example:
+        >>> LatencyLimit().read("20")
+        Limit(seconds=0.02, percentile=None)
+        >>> LatencyLimit().read("p99:800")
+        Limit(seconds=0.8, percentile=99.0)
+    """
+
+    placeholder: ClassVar[str] = "<ms|pN:ms>"
+
+    def read(self, text: str) -> Limit:
+        """The limit of a text such as 800 or p99:800."""
+        percentile, number = None, text
+        if text.strip().lower().startswith("p"):
+            first, _, number = text.strip()[1:].partition(":")
+            percentile = _number(first)
+            if not LEAST_PERCENTILE <= percentile <= MOST_PERCENTILE:
+                rule = (
+                    f"must be milliseconds behind a percentile of {LEAST_PERCENTILE:g} to"
+                    f" {MOST_PERCENTILE:g}, such as p99:800"
+                )
+                raise InputError(rule, value=text)
+        value = _number(number)
         if not 0.0 < value * MILLI < math.inf:
-            raise InputError("must be a positive number of milliseconds", value=text)
-        return value * MILLI
+            rule = "must be a positive number of milliseconds, such as 800, or p99:800"
+            raise InputError(rule, value=text)
+        return Limit(seconds=value * MILLI, percentile=percentile)
 
-    def written(self, value: float) -> float:
-        """The milliseconds, to 15 digits."""
-        return float(f"{value / MILLI:.15g}")
+    def written(self, value: Limit) -> float | str:
+        """The milliseconds, to 15 digits, behind the percentile if there is one."""
+        number = float(f"{value.seconds / MILLI:.15g}")
+        if value.percentile is None:
+            return number
+        percentile, shown = (str(part).removesuffix(".0") for part in (value.percentile, number))
+        return f"p{percentile}:{shown}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,15 @@ experts itself.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from costmodel.answers import loads
 from costmodel.answers.energy import Draw, idle_w, prefill_draw, step_draw, usd_per_million
 from costmodel.answers.estimate import Setting, estimate
 from costmodel.answers.fit import Room, require_room, room
-from costmodel.answers.loads import Curve, least_replicas
+from costmodel.answers.loads import Curve
 from costmodel.answers.replicas import replica_curve
 from costmodel.answers.uncertainty import DRAWS, draw_steps, interval, paired
 from costmodel.answers.workload import Limits, Load
@@ -38,6 +39,7 @@ class CapacityPlan:
     """What a load needs on one kind of device with one configuration.
 
     Args:
+        load: that is served.
         setting: target, device, drafter and engine.
         acceptance: the configuration.
         room: memory of a device.
@@ -60,6 +62,7 @@ class CapacityPlan:
         usd_per_million_tokens: of output tokens; None where the price is unknown.
     """
 
+    load: Load
     setting: Setting
     acceptance: Acceptance
     room: Room
@@ -95,6 +98,7 @@ def plan(
     utilisation: float = UTILISATION,
     most_batch: int | None = None,
     token_budget: int | None = None,
+    least_replicas: int = 1,
 ) -> CapacityPlan:
     """The fewest replicas for a load, with the best of several configurations.
 
@@ -120,6 +124,7 @@ def plan(
         most_batch: most requests in flight of a replica; None: 1,024 of every scheduler.
         token_budget: most query tokens of an iteration, into which prompts are split; None: the
             engine's default.
+        least_replicas: that there are in any case, such as simulations of percentiles need.
 
     Raises:
         InputError: a utilisation outside (0, 1).
@@ -130,7 +135,7 @@ def plan(
         raise InputError(
             "must lie between 0 and 1, both excluded", key="utilisation", value=utilisation
         )
-    if slo.share_ratio is not None:
+    if slo.share_ratio is not None or slo.highest_percentile is not None:
         raise InputError(
             "is known of simulations alone; limits hold for means here", key="good_share"
         )
@@ -148,6 +153,7 @@ def plan(
     best = min(
         served, key=lambda option: (option.replicas, -option.curve.requests_per_s[option.at])
     )
+    best = replace(best, replicas=max(best.replicas, least_replicas))
     return _plan(setting, best, load, slo, generator, utilisation, most)
 
 
@@ -184,7 +190,7 @@ def _served(
         setting, a, load, largest=min(space.largest_batch, most), token_budget=token_budget
     )
     replicas = float(
-        least_replicas(
+        loads.least_replicas(
             curve,
             load.requests_per_s,
             curve.batch[-1:],
@@ -253,6 +259,7 @@ def _plan(
         else device.price_usd_per_hour * replicas * devices
     )
     return CapacityPlan(
+        load=load,
         setting=setting,
         acceptance=a,
         room=space,

@@ -75,17 +75,25 @@ class Limits:
         ttft_s: time to first token.
         tpot_s: time per output token after the first.
         share_ratio: share of the requests that must be within both limits, in (0, 1]; None: their
-            means must be.
+            means or percentiles must be.
+        ttft_percentile: of the times to first token, 0 to 100, that must be within its limit; None:
+            their mean.
+        tpot_percentile: the same of the times per output token.
 
     Raises:
-        InputError: a share outside its range.
+        InputError: a share outside its range, or beside a percentile.
     """
 
     ttft_s: float | None = None
     tpot_s: float | None = None
     share_ratio: float | None = None
+    ttft_percentile: float | None = None
+    tpot_percentile: float | None = None
 
     def __post_init__(self) -> None:
+        if self.share_ratio is not None and self.highest_percentile is not None:
+            rule = "is a share of the requests within both limits; leave out their percentiles"
+            raise InputError(rule, key="good_share", value=self.share_ratio)
         if self.share_ratio is not None and not 0.0 < self.share_ratio <= 1.0:
             raise InputError(
                 "must lie in 0..1, 0 excluded", key="good_share", value=self.share_ratio
@@ -95,6 +103,34 @@ class Limits:
     def limited(self) -> bool:
         """Whether there is a limit."""
         return self.ttft_s is not None or self.tpot_s is not None
+
+    @property
+    def highest_percentile(self) -> float | None:
+        """The percentile farthest out in the tail; None where means are limited."""
+        stated = (self.ttft_percentile, self.tpot_percentile)
+        return max((value for value in stated if value is not None), default=None)
+
+    def held(self, *, ttft_s: Array, tpot_s: Array) -> tuple[float, float]:
+        """The times that are held against the limits: a percentile, or the mean.
+
+        Args:
+            ttft_s: times to first token of requests, at least one; nan is left out.
+            tpot_s: times per output token of requests; nan is left out.
+
+        Example:
+            >>> times = np.array([0.1, 0.2, 0.6])
+            >>> Limits(ttft_s=0.3, ttft_percentile=50).held(ttft_s=times, tpot_s=times / 2)
+            (0.2, 0.15)
+        """
+        share = None if self.share_ratio is None else 100.0 * self.share_ratio
+        ttft, tpot = (
+            float(np.nanmean(seconds) if at is None else np.nanpercentile(seconds, at))
+            for seconds, at in (
+                (ttft_s, self.ttft_percentile or share),
+                (tpot_s, self.tpot_percentile or share),
+            )
+        )
+        return ttft, tpot
 
     def scaled(self, *, ttft_ratio: float, tpot_ratio: float) -> "Limits":
         """The limits times ratios."""
@@ -131,7 +167,10 @@ class Limits:
             ('mean TTFT <= 45 ms', '90% of the requests have TTFT <= 45 ms and TPOT <= 20 ms')
         """
         if self.share_ratio is None:
-            return " and ".join(f"mean {limit}" for limit in self._bounds)
+            kinds = zip((self.ttft_percentile, self.tpot_percentile), self._bounds, strict=True)
+            return " and ".join(
+                f"{'mean' if at is None else f'p{at:g}'} {bound}" for at, bound in kinds if bound
+            )
         return (
             f"{100 * self.share_ratio:g}% of the requests have {self.request_words}"
             if self.limited
@@ -146,12 +185,15 @@ class Limits:
             >>> Limits(ttft_s=0.045, tpot_s=0.02).request_words
             'TTFT <= 45 ms and TPOT <= 20 ms'
         """
-        return " and ".join(self._bounds)
+        return " and ".join(filter(None, self._bounds))
 
     @property
     def _bounds(self) -> list[str]:
+        """Of each limit, empty where there is none."""
         limits = (("TTFT", self.ttft_s), ("TPOT", self.tpot_s))
-        return [f"{name} <= {limit / MILLI:g} ms" for name, limit in limits if limit is not None]
+        return [
+            "" if limit is None else f"{name} <= {limit / MILLI:g} ms" for name, limit in limits
+        ]
 
 
 def load_of_means(*, requests_per_s: float, prompt_tokens: float, output_tokens: float) -> Load:

@@ -6,7 +6,7 @@ launches one by one are the host's time. Copies and launches are left out: they 
 operations.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +23,13 @@ def trace_measurements(path: str | Path) -> list[Measurements]:
     Raises:
         InputError: as `traces.storage.kernels.read_kernels`.
     """
-    recorded = read_kernels(path).rows
+    return row_measurements(read_kernels(path).rows, str(path))
+
+
+def row_measurements(recorded: Sequence[KernelRow], file: str) -> list[Measurements]:
+    """The same of rows at hand, which messages call `file`."""
     captured = {row.operation for row in recorded if row.graph}
     rows = _fastest(row for row in recorded if row.graph or row.operation not in captured)
-    file = str(path)
     by_operation = {
         "attention_generation": [
             r for r in rows if r.operation == "attention" and r.query_tokens == 1

@@ -73,6 +73,14 @@ class Layout(NamedTuple):
         return replace(configuration, deployment=where)
 
 
+def layout_of(configuration: DecodingConfiguration) -> Layout:
+    """How a configuration is spread."""
+    where = configuration.deployment
+    return Layout(
+        where.tensor_parallel, where.data_parallel, where.expert_parallel, where.pipeline_parallel
+    )
+
+
 def layout_named(text: str) -> Layout:
     """The layout that a text such as `tp2` or `tp2dp4ep8` names.
 

@@ -13,12 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import yaml
 
 from costmodel.architectures.library import load_model
 from costmodel.calibration.own_trace import trace_measurements
-from costmodel.passes.precision import BYTES_PER_VALUE
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 from hardware_profiles.profile import Device, NumberProvenance
@@ -27,6 +25,13 @@ from hardware_profiles.writer import write_device
 from real_runs.calibration.operations import OperationScore, fit_operations
 from real_runs.calibration.passes import PASS_FLOOR_ROWS, PassScore, fit_passes
 from real_runs.calibration.profile_names import profile_name
+from real_runs.calibration.roofs import (
+    conditions,
+    shared_memory_links,
+    threads_in_words,
+    timed_roofs,
+    vendor_of,
+)
 from real_runs.campaigns.campaign import CampaignReport, run_campaign
 from real_runs.campaigns.measures import Measures
 from real_runs.campaigns.results import kernel_files, read_results
@@ -36,6 +41,7 @@ from traces.storage.kernels import KernelTrace, write_kernels
 
 CONTEXTS = (32, 416, 1472)  # of whole passes; a validation keeps away from them
 PLAN = "calibrate.yaml"
+LEAST_BUDGET_S = 60.0  # for copies, products, passes and attention
 _START_S = 8.0  # of a job's process
 _CPU_ROUNDS = 4  # neighbours on a shared machine come and go within seconds
 _CPU_BASE = "cpu-generic"
@@ -79,7 +85,7 @@ def calibrate_device(
     budget_s: float = 600.0,
     base: str | None = None,
     resume: bool = False,
-    isolate: bool = True,
+    isolate: bool | None = None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> DeviceCalibration:
     """Measure this device and fit its profile.
@@ -91,17 +97,26 @@ def calibrate_device(
             elsewhere.
         dtype: number format; None: fp32 on a CPU, bf16 elsewhere.
         threads: CPU threads; the profile holds for that many.
-        budget_s: wall time, > 0; what does not fit is left out, largest shapes first.
+        budget_s: wall time, `LEAST_BUDGET_S` or more; what does not fit is left out, what matters
+            least first.
         base: profile to start from; None: the device's own where it is shipped, else the nearest.
         resume: go on in a folder that holds rows.
-        isolate: run every job in a process of its own.
+        isolate: run every job in a process of its own; None: on a GPU, which a job may lose. A
+            processor that others use too would spend a short budget on starting them.
         progress: called with what is under way.
 
     Raises:
-        InputError: no such device or model, a folder that holds results, or too little was
-            measured.
+        InputError: a budget that is too short, no such device or model, a folder that holds
+            results, or too little was measured.
     """
+    if budget_s < LEAST_BUDGET_S:
+        rule = (
+            f"must be {LEAST_BUDGET_S:g}s or more; `rooftree devices new NAME --measure` takes less,"
+            " without whole passes"
+        )
+        raise InputError(rule, key="budget", value=f"{budget_s:g}s")
     kind = device.split(":", maxsplit=1)[0]
+    isolate = kind != "cpu" if isolate is None else isolate
     form = dtype or ("fp32" if kind == "cpu" else "bf16")
     model = model or ("smollm2-135m" if kind == "cpu" else "llama-3.1-8b")
     load_model(model)
@@ -110,7 +125,9 @@ def calibrate_device(
         _base(device_title(place), profile_here(place), cpu=False)
     make_folder(out)
     plan = out / PLAN
-    jobs = calibration_jobs(model, form, budget_s, cpu=kind == "cpu")
+    jobs = calibration_jobs(
+        model, form, budget_s, cpu=kind == "cpu", start_s=_START_S if isolate else 0.0
+    )
     title = f"calibration of {kind} with {model}"
     campaign = {"schema": 1, "title": title, "device": device, "threads": threads, "jobs": jobs}
     with whole_file(plan) as part:
@@ -136,9 +153,11 @@ def fit_results(folder: Path, *, base: str | None = None, dtype: str = "fp32") -
     return _fitted(report, kind=kind, dtype=dtype, base=base, progress=lambda text: None)
 
 
-def calibration_jobs(model: str, dtype: str, budget_s: float, *, cpu: bool) -> list[dict[str, Any]]:
-    """Jobs with shares of the budget as estimates; a campaign lets each one run half as long
-    again.
+def calibration_jobs(
+    model: str, dtype: str, budget_s: float, *, cpu: bool, start_s: float = _START_S
+) -> list[dict[str, Any]]:
+    """Jobs with shares of the budget as estimates, in the order of what matters most; a campaign
+    lets each one run half as long again, after the seconds in which it starts.
     """
     layers = load_model(model).layers
     part = max(1, round(layers / 3))
@@ -164,6 +183,7 @@ def calibration_jobs(model: str, dtype: str, budget_s: float, *, cpu: bool) -> l
     }
     listed: list[tuple[float, dict[str, Any]]] = [
         (0.02, {"name": "copy", "kind": "copy", "sizes_bytes": [m << 20 for m in megabytes]}),
+        (0.12, {"name": "gemm", "kind": "gemm", "models": [model], "rows": rows}),
         (
             0.16,
             {
@@ -173,6 +193,18 @@ def calibration_jobs(model: str, dtype: str, budget_s: float, *, cpu: bool) -> l
                 "context": contexts,
                 **passes,
                 "requests": batches[:1],
+            },
+        ),
+        (
+            0.09,
+            {
+                "name": "attention",
+                "kind": "attention",
+                "model": model,
+                "requests": batches,
+                "query_tokens": few,
+                "context": sorted([*contexts, *between]),
+                **forms,
             },
         ),
         (
@@ -208,19 +240,6 @@ def calibration_jobs(model: str, dtype: str, budget_s: float, *, cpu: bool) -> l
                 **passes,
             },
         ),
-        (0.12, {"name": "gemm", "kind": "gemm", "models": [model], "rows": rows}),
-        (
-            0.09,
-            {
-                "name": "attention",
-                "kind": "attention",
-                "model": model,
-                "requests": batches,
-                "query_tokens": few,
-                "context": sorted([*contexts, *between]),
-                **forms,
-            },
-        ),
         (
             0.05,
             {
@@ -233,7 +252,7 @@ def calibration_jobs(model: str, dtype: str, budget_s: float, *, cpu: bool) -> l
             },
         ),
     ]
-    usable = max(budget_s - len(listed) * _START_S, 0.3 * budget_s)
+    usable = max(budget_s - len(listed) * start_s, 0.3 * budget_s)
     return [
         common
         | {"priority": place + 1, "estimate_s": round(max(1.0, share * usable / 1.5), 1)}
@@ -263,7 +282,9 @@ def _fitted(
     )
     start = _start(results, near, dtype, cpu=kind == "cpu")
     tables = [table for path in kernel_files(report.out) for table in trace_measurements(path)]
-    fitted, scores = fit_operations(tables, start, dtype=dtype)
+    fitted, scores = fit_operations(
+        tables, start, dtype=dtype, conditions=conditions(results.provenance)
+    )
     progress("fitting whole passes")
     passes = fit_passes(fitted, steps, dtype=dtype)
     kinds = {
@@ -311,64 +332,14 @@ def _start(trace: KernelTrace, base: str, dtype: str, *, cpu: bool) -> Device:
     if not cpu:
         near.peak(dtype)
         return replace(near, name=profile_name(about.device, 1), title=about.device)
-    moved = [
-        row.bytes / row.median_s
-        for row in trace.rows
-        if row.operation in ("copy", "read", "write") and row.cold
-    ]
-    rates = [
-        row.flops / row.median_s
-        for row in trace.rows
-        if row.operation == "gemm" and row.dtype == dtype
-    ]
-    if not moved or not rates:
-        raise InputError(
-            "neither copies nor matrix products were measured; raise the budget", key="budget"
-        )
-    threads = f"{about.threads} thread" + ("s" if about.threads > 1 else "")
-    bandwidth, peak = max(moved), float(np.max(rates))
-    timed = NumberProvenance(kind="measured", source=f"timed with {threads}, torch {about.torch}")
-    own = ("bandwidth_bytes_per_s", "cache_bytes", "processors", f"peak_flops_per_s.{dtype}")
-    origins = dict(near.provenance) | dict.fromkeys(own, timed)
-    half = NumberProvenance(
-        kind="assumed", source="memory of the same machine, at half the rate timed"
-    )
-    origins |= dict.fromkeys(("host_link_bytes_per_s", "link_bytes_per_s"), half)
-    kept = {dtype: peak} | {
-        name: value * peak / near.peak_flops_per_s.get(dtype, peak)
-        for name, value in near.peak_flops_per_s.items()
-        if name != dtype and BYTES_PER_VALUE.get(name)
-    }
-    for name in kept:
-        if name != dtype:
-            source = f"the ratio of {near.name} to its {dtype}, times what was timed in {dtype}"
-            origins[f"peak_flops_per_s.{name}"] = NumberProvenance(kind="assumed", source=source)
-    origins = {
-        name: origin
-        for name, origin in origins.items()
-        if not name.startswith("peak_flops_per_s.") or name.split(".", 1)[1] in kept
-    }
+    own = shared_memory_links(timed_roofs(near, trace.rows, about, dtype=dtype))
+    timed = NumberProvenance(kind="measured", source=conditions(about))
     return replace(
-        near,
+        own,
         name=profile_name(about.device, about.threads),
-        title=f"{about.device.removeprefix('CPU: ')}, {threads}",
-        vendor=_vendor(about.device),
-        bandwidth_bytes_per_s=bandwidth,
-        peak_flops_per_s=kept,
+        title=f"{about.device.removeprefix('CPU: ')}, {threads_in_words(about.threads)}",
+        vendor=vendor_of(about.device),
         processors=about.threads,
         cache_bytes=about.cache_bytes,
-        host_link_bytes_per_s=bandwidth / 2,
-        link_bytes_per_s=min(near.link_bytes_per_s, bandwidth / 2),
-        provenance=origins,
-    )
-
-
-def _vendor(title: str) -> str:
-    return next(
-        (
-            name
-            for name in ("AMD", "Intel", "ARM", "Apple", "IBM")
-            if name.casefold() in title.casefold()
-        ),
-        "generic",
+        provenance=dict(own.provenance) | dict.fromkeys(("cache_bytes", "processors"), timed),
     )

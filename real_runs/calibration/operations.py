@@ -62,7 +62,12 @@ class OperationScore:
 
 
 def fit_operations(
-    tables: Sequence[Measurements], device: Device, *, dtype: str, seed: int = 0
+    tables: Sequence[Measurements],
+    device: Device,
+    *,
+    dtype: str,
+    conditions: str = "timed on this device",
+    seed: int = 0,
 ) -> tuple[Device, dict[str, OperationScore]]:
     """Fit half of each operation's rows and score the other half.
 
@@ -70,6 +75,7 @@ def fit_operations(
         tables: of one device.
         device: profile to start from.
         dtype: number format whose rows are used.
+        conditions: how the rows were timed, for the sources of the constants.
         seed: of the halves.
     """
     scores = {}
@@ -81,7 +87,7 @@ def fit_operations(
             continue
         group, names = OPERATIONS[operation]
         parameters = _parameters(group, names)
-        device, scores[operation] = _fitted(device, own, parameters, group, dtype, seed)
+        device, scores[operation] = _fitted(device, own, parameters, group, dtype, conditions, seed)
     return _verified(device), scores
 
 
@@ -124,6 +130,7 @@ def _fitted(
     parameters: Sequence[Parameter],
     group: str,
     dtype: str,
+    conditions: str,
     seed: int,
 ) -> tuple[Device, OperationScore]:
     least = LEAST_ROWS * len(parameters)
@@ -149,9 +156,8 @@ def _fitted(
     fresh = _whole(with_constants(start, values), group)
     left = rows.select(~aside) if (~aside).sum() >= len(parameters) else rows
     score = _score(left, timed(fresh, left, dtype=dtype)[0], fitted_rows=int(aside.sum()))
-    return _with_sources(fresh, replace(score, rows=len(rows)), group), replace(
-        score, rows=len(rows)
-    )
+    score = replace(score, rows=len(rows))
+    return _with_sources(fresh, score, group, conditions), score
 
 
 def _whole(device: Device, group: str) -> Device:
@@ -178,10 +184,10 @@ def _score(rows: Measurements, predicted: Array, *, fitted_rows: int) -> Operati
     )
 
 
-def _with_sources(device: Device, score: OperationScore, group: str) -> Device:
+def _with_sources(device: Device, score: OperationScore, group: str, conditions: str) -> Device:
     """The device with provenance and residual of a group."""
     source = (
-        f"fitted to {score.rows_fitted} of {score.rows} rows timed on this device; on"
+        f"fitted to {score.rows_fitted} of {score.rows} rows {conditions}; on"
         f" {score.rows_scored} rows median error {score.median:.1%}, ninetieth percentile"
         f" {score.p90:.1%}"
     )

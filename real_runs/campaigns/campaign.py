@@ -47,6 +47,7 @@ OVERRUN = 1.5  # a job is ended at so many times its estimate, and what a proces
 START_S = 20.0
 RESERVE_S = 6.0  # kept at the end of the budget for writing
 LEAST_RESUMABLE_S = 30.0  # with less left, a job that can be resumed is not begun either
+TELL_EVERY_S = 15.0  # how often a job that is at work is spoken of
 _MODULE = "real_runs.campaigns.job_process"
 
 
@@ -110,6 +111,7 @@ class _Call:
     lock: int | None
     fits: Path | None
     begun: frozenset[str]  # jobs of an earlier call that were cut, with the same parameters
+    progress: Callable[[str], None]
 
 
 def run_campaign(
@@ -170,6 +172,7 @@ def run_campaign(
             lock=lock,
             fits=fits,
             begun=_cut_before(earlier, campaign),
+            progress=progress,
         )
         outcomes = _earlier_outcomes(earlier, campaign)
         bring_back_unfinished(out)
@@ -178,7 +181,7 @@ def run_campaign(
             if job.name in outcomes and outcomes[job.name].state == "finished":
                 continue
             left = budget_s - RESERVE_S - (time.monotonic() - begun)
-            outcomes[job.name] = _tried(call, job, left, progress)
+            outcomes[job.name] = _tried(call, job, left)
             _save(call, outcomes)
             _clear(work_folder(out, campaign, job), whole=outcomes[job.name].state == "finished")
         dropped = keep_unfinished(out)
@@ -224,7 +227,7 @@ def _check_card(device: str) -> None:
         )
 
 
-def _tried(call: _Call, job: Job, left: float, progress: Callable[[str], None]) -> JobOutcome:
+def _tried(call: _Call, job: Job, left: float) -> JobOutcome:
     """Run a job if it fits in the time left."""
     needed = min(job.estimate_s, LEAST_RESUMABLE_S) if job.resumable else job.estimate_s
     if call.stop:
@@ -234,9 +237,9 @@ def _tried(call: _Call, job: Job, left: float, progress: Callable[[str], None]) 
     if needed > left:
         reason = f"estimated at {job.estimate_s:g} s with {max(left, 0):.0f} s left"
         return JobOutcome(name=job.name, state="skipped", reason=reason)
-    progress(f"{job.name}: about {job.estimate_s:g} s, {left:.0f} s left")
+    call.progress(f"{job.name}: about {job.estimate_s:g} s, {left:.0f} s left")
     outcome = _run(call, job, min(left, OVERRUN * job.estimate_s + START_S))
-    progress(
+    call.progress(
         f"{job.name}: {outcome.state}, {outcome.rows} rows, {outcome.seconds:.0f} s"
         f" {outcome.reason}"
     )
@@ -310,18 +313,39 @@ def _perform(call: _Call, job: Job, limit_s: float) -> None:
             limit_s=limit_s,
             stop=call.stop,
             lock=call.lock,
+            waiting=_speaker(call, job, limit_s),
         )
     else:
+        speak = _speaker(call, job, limit_s)
+
+        def should_stop() -> bool:
+            speak()
+            return bool(call.stop)
+
         perform(
             job,
             call.campaign,
             call.out,
             deadline=time.monotonic() + limit_s,
-            should_stop=lambda: bool(call.stop),
+            should_stop=should_stop,
             command=call.command,
             begun=job.name in call.begun,
             fits=call.fits,
         )
+
+
+def _speaker(call: _Call, job: Job, limit_s: float) -> Callable[[], None]:
+    """What says from time to time how long a job has been at work, called again and again."""
+    begun = last = time.monotonic()
+
+    def speak() -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= TELL_EVERY_S:
+            last = now
+            call.progress(f"{job.name}: at work for {now - begun:.0f} of {limit_s:.0f} s at most")
+
+    return speak
 
 
 def _clear(folder: Path, *, whole: bool = False) -> None:

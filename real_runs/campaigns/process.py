@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,6 +52,7 @@ def run_child(
     limit_s: float,
     stop: StopSignal,
     lock: int | None,
+    waiting: Callable[[], None] = lambda: None,
 ) -> None:
     """Run a module in a child process with JSON on its standard input.
 
@@ -63,6 +64,7 @@ def run_child(
         limit_s: seconds after which it is asked to end.
         stop: ends it early.
         lock: file descriptor that it inherits, so that the lock is held while it lives.
+        waiting: called many times a second while it works.
 
     Raises:
         RuntimeError: the child failed, with the last line that it wrote, or had to be killed.
@@ -85,7 +87,7 @@ def run_child(
             assert child.stdin is not None
             with child.stdin as stream:
                 stream.write(json.dumps(order).encode())
-            await_child(child, time.monotonic() + limit_s, stop)
+            await_child(child, time.monotonic() + limit_s, stop, waiting)
         finally:
             if child.poll() is None:
                 child.kill()
@@ -95,7 +97,12 @@ def run_child(
         raise RuntimeError(f"ended with {child.returncode}: {_last_line(log_path)}")
 
 
-def await_child(child: subprocess.Popen[bytes], deadline: float, stop: StopSignal) -> None:
+def await_child(
+    child: subprocess.Popen[bytes],
+    deadline: float,
+    stop: StopSignal,
+    waiting: Callable[[], None] = lambda: None,
+) -> None:
     """Wait for a child; after the deadline or a stop it has `GRACE_S` to end by itself.
 
     Raises:
@@ -111,6 +118,7 @@ def await_child(child: subprocess.Popen[bytes], deadline: float, stop: StopSigna
             child.kill()
             child.wait()
             raise RuntimeError("did not end when asked to, and was killed")
+        waiting()
         time.sleep(0.05)
 
 

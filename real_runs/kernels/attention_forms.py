@@ -327,7 +327,7 @@ FORMS: Mapping[str, Form] = {
     "split-matmul": _ours(_MATMUL, None, "cuda", "cpu", scores=14),
     "efficient-packed": _masked(SDPBackend.EFFICIENT_ATTENTION, "cuda", scores=2),
     "cudnn-packed": _masked(SDPBackend.CUDNN_ATTENTION, "cuda", scores=2),
-    "math-packed": _masked(SDPBackend.MATH, "cuda", "cpu", scores=16),
+    "math-packed": _masked(SDPBackend.MATH, "cuda", "cpu", "mps", scores=16),
     "sdpa-packed": _masked(_SDPA_CPU, "cpu", scores=4),
     "sdpa": Form(prepare=partial(_sdpa, _SDPA_CPU, False), devices=("cpu",), trees=True, scores=4),
     "flex": Form(prepare=_flex, trees=True),

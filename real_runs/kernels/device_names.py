@@ -11,6 +11,7 @@ import torch
 
 from hardware_profiles.errors import InputError
 from hardware_profiles.recognition import recognise
+from real_runs.models.device import device_title
 
 
 def profile_of(
@@ -35,6 +36,8 @@ def profile_of(
 
 def profile_here(place: torch.device) -> str:
     """The shipped profile of a torch device, "" where none is certain."""
+    if place.type == "mps":
+        return profile_of(device_title(place))
     if place.type != "cuda":
         return ""
     properties = torch.cuda.get_device_properties(place)

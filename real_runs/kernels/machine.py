@@ -132,11 +132,15 @@ def synchronize(place: torch.device) -> None:
     """Wait until the device has done what it was given."""
     if place.type == "cuda":
         torch.cuda.synchronize(place)
+    elif place.type == "mps":
+        torch.mps.synchronize()
 
 
 def _free_bytes(place: torch.device) -> int:
     if place.type == "cuda":
         return int(torch.cuda.mem_get_info(place)[0])
+    if place.type == "mps":
+        return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
     try:
         text = Path("/proc/meminfo").read_text(encoding="utf-8")
         return int(re.findall(r"MemAvailable:\s+(\d+) kB", text)[0]) * KIB
@@ -152,6 +156,8 @@ def _cache_bytes(place: torch.device) -> int:
         )
         # a driver counts the second level, and an MI300X has a third of 256 MB behind its 4
         return max(second, int(load_device(profile).cache_bytes or 0)) if profile else second
+    if place.type == "mps" and (profile := profile_here(place)):
+        return int(load_device(profile).cache_bytes)
     sizes = []
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         size = re.fullmatch(r"(\d+)K", path.read_text(encoding="utf-8").strip())
@@ -171,7 +177,7 @@ def _cpu_clock() -> str:
 
 def _probe(place: torch.device, dtype: torch.dtype) -> tuple[float, float]:
     """Best rates of three copies and three square products, after a first of each."""
-    width, size = (4096, 512 * MIB) if place.type == "cuda" else (384, 32 * MIB)
+    width, size = (384, 32 * MIB) if place.type == "cpu" else (4096, 512 * MIB)
     left = torch.empty(size, dtype=torch.int8, device=place).fill_(1)
     right = torch.empty_like(left)
     a, b = (torch.rand(width, width, device=place).to(dtype) for _ in range(2))

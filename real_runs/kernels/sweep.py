@@ -336,11 +336,11 @@ def _release(machine: Machine) -> None:
     Raises:
         DeviceLostError: it does not.
     """
-    if machine.device.type != "cuda":
+    if machine.device.type == "cpu":
         return
     try:
         synchronize(machine.device)
-        torch.cuda.empty_cache()
+        getattr(torch, machine.device.type).empty_cache()
     except RuntimeError as error:
         raise DeviceLostError(f"the device answers no more: {_reason(error)}") from None
 

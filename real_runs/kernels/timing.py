@@ -4,7 +4,7 @@ Calls come in sets that do the same work on different memory: rotating through t
 out of the last-level cache, as the layers of a model do. On CUDA the rotation is one captured
 graph, or plain launches, between two events, and nothing but the calls stands between them; on a
 CPU process time stands beside wall time and a repeat during which something else held the processor
-is left out. Leaves out what the calls do.
+is left out; on Apple's GPU a repeat is many calls between two waits. Leaves out what the calls do.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ MOST_CALLS_PER_GRAPH = 16  # enough to spread the start of a graph; a flush make
 LEAST_CALLS_PER_GRAPH = 4  # of short calls, so that the start of a graph is a small part of each
 _SHORT_CALL_S = 2 * MILLI
 _REPEAT_S = 0.4 * MILLI
+_WAIT_S = (
+    4 * MILLI
+)  # of queued calls between two waits, each of which takes a part of a millisecond
 _MOST_TRIES = 4
 LEAST_PROCESS_SHARE = 0.9
 
@@ -157,7 +160,41 @@ def measure(
             name: _caught(partial(measure_cuda, calls, effort, flush))
             for name, calls in groups.items()
         }
+    if device.type == "mps":
+        return {
+            name: _caught(partial(measure_queued, calls, effort, torch.mps.synchronize))
+            for name, calls in groups.items()
+        }
     return measure_cpu(groups, effort)
+
+
+def measure_queued(
+    calls: Sequence[Call], effort: Effort, wait: Callable[[], object]
+) -> Measurement:
+    """Time calls that a device works through after they returned, so many between two waits that
+    the waits are a small part.
+
+    Args:
+        calls: of one implementation, one per operand set.
+        effort: repeats and time.
+        wait: returns when the device has done what it was given.
+    """
+
+    def seconds(count: int) -> float:
+        wait()
+        start = time.perf_counter()
+        for index in range(count):
+            calls[index % len(calls)]()
+        wait()
+        return time.perf_counter() - start
+
+    seconds(1)  # compilation
+    count = max(1, min(MOST_SETS, round(_WAIT_S / max(seconds(1), 1e-6))))
+    count = max(1, min(MOST_SETS, round(_WAIT_S * count / max(seconds(count), 1e-6))))
+    once = seconds(count)
+    repeats = max(effort.least, min(effort.repeats, int(effort.budget_s / max(once, 1e-6))))
+    times = [seconds(count) / count for _ in range(repeats if once <= effort.longest_call_s else 1)]
+    return _summary(times, discarded=0, graph=False, cpu_ratio=0.0)
 
 
 def measure_cuda(calls: Sequence[Call], effort: Effort, flush: Flush | None) -> Measurement:

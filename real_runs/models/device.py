@@ -37,7 +37,7 @@ def checked_device(name: str) -> torch.device:
 
 
 def device_title(device: torch.device) -> str:
-    """The CPU's model name, or the GPU's."""
+    """The CPU's model name, or the GPU's; Apple names both alike."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return cpu_title()
+    return cpu_title().removeprefix("CPU: ") if device.type == "mps" else cpu_title()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from real_runs.drafters.options import DrafterOptions, require
 
-USUAL_DRAFTERS = ("prompt-lookup", "early-exit")
+USUAL_DRAFTERS = ("prompt-lookup", "suffix-automaton")  # nothing is fitted or trained for them
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

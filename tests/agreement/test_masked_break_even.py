@@ -40,7 +40,7 @@ def test_both_verbs_agree_on_where_masked_blocks_pay(root, against):
         assert point.speedup == pytest.approx(row.speedup, rel=1e-12)
         assert point.twin_tokens_per_s == pytest.approx(row.twin_tokens_per_s, rel=1e-12)
         assert point.pays == (row.speedup > 1.0)
-        (pays,) = (pays for pays in optimized.pays if pays.policy == row.policy)
+        (pays,) = (pays for pays in optimized.ranking.pays if pays.policy == row.policy)
         (batches,) = alone.batches
         assert list(batches.ranges) == list(pays.ranges)
         assert batches.largest_batch == pays.largest_batch

@@ -137,7 +137,7 @@ def _measure_steadily():
     device.calibration_jobs = _few_jobs
 
 
-def _few_jobs(model, dtype, budget_s, *, cpu):
+def _few_jobs(model, dtype, budget_s, *, cpu, start_s):
     """A calibration of a few small shapes."""
     every = {
         "dtype": dtype,

@@ -22,9 +22,10 @@ from app.answers.recordings.policies import compared_policies
 from app.answers.scoring.measured import COLUMNS, MARKS, measurements
 from app.cli.main import main
 from app.questions.record_files import read_records
+from app.questions.resolve.profiles import read_profile
 from app.questions.values import (
     Bytes,
-    Milliseconds,
+    LatencyLimit,
     PositiveNumbers,
     Rates,
     RatesOrFile,
@@ -234,7 +235,9 @@ TREES = [
     {"parents": [-1, 0, 0, 1], "ranks": [0, 0, 1, 0], "root_included": True}, [[0], [1], [0, 0]], [[0.6, 0.2], [0.5]],
     [0.6, 0.2, 0.1], {"0": [1, 2], "1": [3]}, {"Successors": [[1, 2], [3], [], []]}, {"tree_adj": {"0": [1]}},
 ]  # fmt: skip
+PROFILES = ["hour,rate\n0,2.5\n1,0\n7,90\n", "hour,rate\n23,1e3\n"]
 WORDS = [
+    "p99:800",
     "0.72",
     "0.78,0.61,0.48",
     "eagle-3:0.78,0.61,0.48",
@@ -461,6 +464,7 @@ def targets(folder):
         "model": Target(10, of_json(CONFIGS), _model, ".json"),
         "configuration": Target(6, of_json([CONFIGURATION, ANSWER]), read_configuration, ".json"),
         "tree": Target(4, of_json(TREES), _tree, ".json"),
+        "profile": Target(2, of_text(PROFILES), read_profile, ".csv"),
         "words": Target(8, of_text(WORDS), _words, ".txt"),
         "measured-runs": Target(4, of_text(RUNS), _runs, ".csv"),
         "engine-settings": Target(2, of_json(ENGINES), read_engine, ".json"),
@@ -546,7 +550,7 @@ FIELD_READERS = (
     Rates(),
     RatesOrFile(),
     Share(),
-    Milliseconds(),
+    LatencyLimit(),
     Time(),
     Bytes(),
 )

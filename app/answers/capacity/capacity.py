@@ -7,14 +7,18 @@ from typing import Any
 
 from app.answers.answer import Answer
 from app.answers.capacity.drafts import PLAIN, ComparedDrafts, compared_drafts
+from app.answers.capacity.hours import day_plan, peak
 from app.answers.capacity.named import named_plans
-from app.answers.capacity.rows import CapacityPlans, PlanAssumptions, best_plan
+from app.answers.capacity.rows import CapacityPlans, PlanAssumptions, best_plan, best_row
 from app.answers.capacity.searched import searched_plans
+from app.answers.capacity.service import in_pools
 from app.answers.cells import LISTED, cells_of
 from app.answers.estimates import acceptance
 from app.questions.capacity import CapacityQuestion
 from app.questions.field import inputs_of
 from app.questions.resolve.accepted import numbers_words
+from app.questions.resolve.limits import asked_limits
+from app.questions.resolve.profiles import HourRate, read_profile, recorded_profile
 from costmodel.answers.energy import power_model
 from costmodel.answers.estimate import Setting
 from costmodel.answers.workload import Limits, Load, load_of_means, load_of_requests
@@ -31,8 +35,8 @@ def answer(question: CapacityQuestion) -> Answer:
         InputError: options that contradict each other, or no cell that can run.
         NothingAllowedError: a search has found nothing that fits, or that meets the limits.
     """
-    load = _load(question)
-    limits = Limits(ttft_s=question.slo_ttft_s, tpot_s=question.slo_tpot_s)
+    load, profile = _load(question)
+    limits = asked_limits(question.slo_ttft, question.slo_tpot)
     if not 0.0 < question.utilisation < 1.0:
         raise InputError(
             "must lie between 0 and 1, both excluded",
@@ -43,15 +47,29 @@ def answer(question: CapacityQuestion) -> Answer:
     cells = cells_of({"model": question.model, "engine": question.engine, "device": devices})
     drafts = compared_drafts(question, cells[0]["model"])
     if question.search == "full":
-        plans, settings = searched_plans(question, devices, drafts, load, limits)
+        planned = searched_plans(question, devices, drafts, load, limits)
     else:
-        plans, settings = named_plans(question, cells, drafts, load, limits)
+        planned = named_plans(question, cells, drafts, load, limits)
+    if question.disaggregate:
+        planned = [
+            option
+            for plan in planned
+            for option in (plan, *([in_pools(plan.service, load)] if plan.service else []))
+        ]
+    rows = [plan.row for plan in planned]
+    best, day = best_row(rows, ranked=question.search == "full"), None
+    if best is not None and profile:
+        (service,) = [plan.service for plan in planned if plan.row is best and plan.service]
+        day = day_plan(service, best, load, profile)
     listed = {name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in LISTED}
     return CapacityPlans(
         inputs=_inputs(question, drafts, load, limits) | listed,
-        plans=plans,
-        best=best_plan(plans, ranked=question.search == "full"),
-        assumptions=_assumptions(settings),
+        plans=rows,
+        best=None if best is None else best_plan(best),
+        day=day,
+        assumptions=_assumptions(
+            [plan.service.setting for plan in planned if plan.service is not None]
+        ),
         acceptance=(
             acceptance(drafts.source, drafts.drafts)
             if drafts.source is not None and drafts.drafts
@@ -61,12 +79,17 @@ def answer(question: CapacityQuestion) -> Answer:
     )
 
 
-def _load(question: CapacityQuestion) -> Load:
-    """The requests to serve.
+def _load(question: CapacityQuestion) -> tuple[Load, Sequence[HourRate]]:
+    """The requests to serve, at the peak of a profile; and its hours, none where there is no profile.
 
     Raises:
-        InputError: lengths beside a file that has its own, or neither.
+        InputError: lengths beside a file that has its own, or neither; a rate beside a profile.
     """
+    profile: Sequence[HourRate] = ()
+    if question.profile is not None:
+        if question.rate is not None:
+            raise InputError("has rates of its own; leave out --rate", key="--profile")
+        profile = read_profile(question.profile)
     rate, prompt, output = question.rate, question.prompt, question.output
     if question.requests is not None:
         if prompt is not None or output is not None:
@@ -74,14 +97,18 @@ def _load(question: CapacityQuestion) -> Load:
                 "--requests has its own lengths; leave out --prompt-tokens and --output-tokens"
             )
         prompts = {"prompts": PROMPTS} if question.search == "full" else {}
-        return load_of_requests(
-            read_requests_any(question.requests), requests_per_s=rate, **prompts
-        )
+        recorded = read_requests_any(question.requests)
+        if rate is None and not profile:
+            profile = recorded_profile(recorded)
+        rate = peak(profile).requests_per_s if profile else rate
+        return load_of_requests(recorded, requests_per_s=rate, **prompts), profile
+    rate = peak(profile).requests_per_s if profile else rate
     if rate is None or prompt is None or output is None:
         raise InputError(
             "--rate, --prompt-tokens and --output-tokens are needed, or --requests FILE"
         )
-    return load_of_means(requests_per_s=rate, prompt_tokens=prompt, output_tokens=output)
+    load = load_of_means(requests_per_s=rate, prompt_tokens=prompt, output_tokens=output)
+    return load, profile
 
 
 def _inputs(

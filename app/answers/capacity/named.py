@@ -4,15 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from app.answers.capacity.drafts import PLAIN, ComparedDrafts
-from app.answers.capacity.rows import Plan, plan_row
-from app.answers.cells import MarkedCell, marked, runnable
+from app.answers.capacity.service import Planned, Service
+from app.answers.cells import marked, names_of, runnable
+from app.answers.placements import MarkedPlacement
 from app.questions.capacity import CapacityQuestion
 from app.questions.groups import DraftingOptions, FormatOptions, values_in
 from app.questions.resolve.chosen_configuration import configuration_of, with_options
-from costmodel.answers.capacity import CapacityPlan, plan
 from costmodel.answers.estimate import Setting
 from costmodel.answers.positions import require_positions
 from costmodel.answers.settings import build_setting
@@ -20,7 +18,8 @@ from costmodel.answers.workload import Limits, Load
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance, geometric
 from costmodel.optimizers.drafters.competing import carried, competing
-from hardware_profiles.errors import InfeasibleError
+from costmodel.optimizers.layouts import layout_of
+from hardware_profiles.errors import InfeasibleError, InputError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,9 +36,9 @@ def named_plans(
     drafts: ComparedDrafts,
     load: Load,
     limits: Limits,
-) -> tuple[list[Plan], list[Setting]]:
-    """A plan, or a mark, of every cell at every number of tensor devices, plain and with the method;
-    and the settings of those that can run.
+) -> list[Planned]:
+    """A plan, or a mark, of every cell in every format at every number of tensor devices, plain and
+    with the method.
 
     Args:
         question: what is asked.
@@ -52,19 +51,24 @@ def named_plans(
         InputError: a value out of range, or no cell that can run.
     """
     spread = {"pp": question.pp, "ep": question.ep, "dp": question.dp}
-    base = configuration_of(None, {**values_in(FormatOptions, question), **cells[0], **spread})
+    options = {**values_in(FormatOptions, question), "dtype": None}
+    base = configuration_of(None, {**options, **cells[0], **spread})
     methods: list[tuple[dict[str, Any], Sequence[Acceptance]]] = [
         ({"method": PLAIN}, [geometric(0.0, 0)])
     ]
     if drafts.drafts:
         drafter = _drafter(question, base, drafts)
         methods.append(({"method": drafts.method, **drafter}, drafts.drafts))
+    formats = [None] if question.dtype is None else names_of(question.dtype, "--dtype")
     cases = [
         _Case(
-            configuration=replace(with_options(base, {**cell, "tp": size}), **changes),
+            configuration=replace(
+                with_options(base, {**cell, "tp": size, "dtype": dtype}), **changes
+            ),
             drafts=compared,
         )
         for cell in cells
+        for dtype in formats
         for size in question.tp
         for changes, compared in methods
     ]
@@ -75,8 +79,7 @@ def named_plans(
         return setting
 
     built = runnable(cases, build)
-    plans = [_plan(question, case, setting, load, limits) for case, setting in built]
-    return plans, [setting for _, setting in built if not isinstance(setting, str)]
+    return [_plan(question, case, setting, load, limits) for case, setting in built]
 
 
 def _drafter(
@@ -94,37 +97,41 @@ def _drafter(
 
 def _plan(
     question: CapacityQuestion, case: _Case, setting: Setting | str, load: Load, limits: Limits
-) -> Plan:
+) -> Planned:
     """A plan, or the mark of a cell that cannot run, holds no request or misses the limits."""
     where = case.configuration.deployment
+    formats = None if isinstance(setting, str) else setting.deployment.precision
     names: dict[str, Any] = {
         "model": where.model,
         "device": where.device,
         "engine": where.engine,
         "tp": where.tensor_parallel,
+        "layout": str(layout_of(case.configuration)),
+        "dtype": where.dtype if formats is None else formats.label,
+        "kv_dtype": where.kv_dtype if formats is None else formats.kv,
         "method": case.configuration.method,
     }
     if isinstance(setting, str):
-        return MarkedCell(**names, reason=setting)
-
-    def planned(at: Setting) -> CapacityPlan:
-        return plan(
-            at,
-            case.drafts,
-            load,
-            limits,
-            generator=np.random.default_rng(question.seed),
-            utilisation=question.utilisation,
-        )
+        return Planned(row=MarkedPlacement(**names, reason=setting))
+    service = Service(
+        question=question,
+        limits=limits,
+        configuration=case.configuration,
+        setting=setting,
+        drafts=case.drafts,
+        names=names,
+    )
 
     def holds(changed: DecodingConfiguration, at: Setting, batch: int, context: int) -> bool:
         try:
-            return bool(planned(at))
+            return bool(replace(service, configuration=changed, setting=at).planned(load))
         except InfeasibleError:
             return False
 
     try:
-        return plan_row(planned(setting), **names)
+        return Planned(row=service.planned(load), service=service)
+    except InputError as error:
+        return Planned(row=MarkedPlacement(**names, reason=str(error)), service=service)
     except InfeasibleError as error:
         misses = "limits" if str(error).startswith("SLO") else "memory"
         mark = marked(
@@ -136,4 +143,4 @@ def _plan(
             holds=holds,
             misses=misses,
         )
-        return MarkedCell(**names, **mark)
+        return Planned(row=MarkedPlacement(**names, **mark), service=service)

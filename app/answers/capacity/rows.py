@@ -1,19 +1,27 @@
 """What does `capacity` answer? A plan for every cell and method, or for the best designs of a search."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar
 
 from app.answers.answer import Answer, Column, Row, Table
+from app.answers.capacity.day import DayPlan
+from app.answers.capacity.pools import PooledPlan
+from app.answers.capacity.simulated import SimulatedTimes
 from app.answers.cells import LISTED, MarkedCell, reason_lines
 from app.answers.estimates import KnownAcceptance
 from app.answers.numbers import plain
-from app.answers.placements import placed_words
+from app.answers.placements import MarkedPlacement, placed_words
+from app.answers.sentences import folded
 from costmodel.answers.capacity import CapacityPlan
-from costmodel.answers.energy import power_model
+from costmodel.answers.energy import power_model, usd_per_million
 from costmodel.draft_shape import shape_of
+from hardware_profiles.profile import Device
+from hardware_profiles.units import HOUR_S
 
 Interval = tuple[float, float]
+UNKNOWN = "–"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,11 +64,79 @@ class PlannedDesign(Row):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PlanRow(PlannedDesign):
-    """The replicas that serve the load."""
+class SimulatedLoad(Row):
+    """What the requests of one replica saw in simulation under its share of the load."""
+
+    ttft_s: Annotated[
+        float, Column("Time to first token, as its limit takes it: a percentile, or the mean.")
+    ]
+    tpot_s: Annotated[float, Column("Time per output token, alike.")]
+    good_ratio: Annotated[float, Column("Requests within both limits.", unit="ratio")]
+    keeps_limits: Annotated[bool, Column("Whether the limits are kept and no backlog grows.")]
+    requests: Annotated[int, Column("That were simulated.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PricedDesign(PlannedDesign):
+    """A design that serves the load, at its price."""
 
     feasible: Annotated[bool, Column("Whether it can be run.")] = True
     reason: Annotated[None, Column("Nothing: it can be run.")]
+    utilisation_ratio: Annotated[
+        float, Column("What is sent, of what a busy replica finishes.", unit="ratio")
+    ]
+    calibrated: Annotated[bool, Column("Whether the device's kernels were measured.")]
+    constants_from: Annotated[str, Column("Device whose kernels stand for its own.")]
+    usd_per_hour: Annotated[float | None, Column("Price of all devices; None: unknown.")]
+    usd_per_million_tokens: Annotated[float | None, Column("Price of the output tokens.")]
+    goodput_per_s: Annotated[
+        float | None, Column("Requests a second within the limits; None: nothing simulated them.")
+    ]
+    goodput_per_usd: Annotated[
+        float | None,
+        Column("Requests within the limits by dollar; None: one is unknown.", "good/$"),
+    ]
+    carried_over_from: Annotated[
+        str | None, Column("Device whose kernels stand for its own; None: none does.")
+    ]
+    price_source: Annotated[str | None, Column("Source of the price; None: it is unknown.")]
+    simulated: Annotated[
+        SimulatedLoad | None, Column("What a replica showed in simulation; None: it was not run.")
+    ] = None
+
+    @property
+    def placed(self) -> Annotated[str, Column("Layout, format.", "layout", of=("layout", "dtype"))]:
+        """The placement of a search in a cell: `tp2 fp8`."""
+        return placed_words(self.layout or "", self.dtype)
+
+    @property
+    def hourly(
+        self,
+    ) -> Annotated[float | str, Column("Price.", "$/h", decimals=2, of=("usd_per_hour",))]:
+        """The price of an hour, or that it is unknown."""
+        return UNKNOWN if self.usd_per_hour is None else self.usd_per_hour
+
+    @property
+    def by_token(
+        self,
+    ) -> Annotated[
+        float | str, Column("Price.", "$/Mtoken", decimals=3, of=("usd_per_million_tokens",))
+    ]:
+        """The price of a million tokens, or that it is unknown."""
+        return UNKNOWN if self.usd_per_million_tokens is None else self.usd_per_million_tokens
+
+    @property
+    def good_by_dollar(
+        self,
+    ) -> Annotated[float | str, Column("Goodput.", "good/$", of=("goodput_per_usd",))]:
+        """The goodput of a dollar, or that it is unknown."""
+        return UNKNOWN if self.goodput_per_usd is None else self.goodput_per_usd
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlanRow(PricedDesign):
+    """The replicas that serve the load."""
+
     tokens_per_step: Annotated[float, Column("Tokens emitted per step.", decimals=2)]
     batch: Annotated[int, Column("Requests in flight under a replica's highest load.")]
     binds: Annotated[
@@ -69,9 +145,6 @@ class PlanRow(PlannedDesign):
     replicas: Annotated[int, Column("Replicas that are needed.")]
     replicas_interval: Annotated[tuple[int, int], Column("Its interval.")]
     requests_per_s_per_replica: Annotated[float, Column("Finished at that batch.")]
-    utilisation_ratio: Annotated[
-        float, Column("What is sent, of what a busy replica finishes.", unit="ratio")
-    ]
     headroom_ratio: Annotated[float, Column("The rest of it.", unit="ratio")]
     mean_batch: Annotated[float, Column("Requests in flight at the load.")]
     ttft_s: Annotated[float, Column("Mean time to the first token.", "TTFT", "s")]
@@ -82,16 +155,17 @@ class PlanRow(PlannedDesign):
     joules_per_token_interval: Annotated[Interval, Column("Its interval.")]
     decode_joules_per_token: Annotated[float, Column("Of decode steps, by output token.")]
     prefill_joules_per_token: Annotated[float, Column("Of prompts, by prompt token.")]
-    calibrated: Annotated[bool, Column("Whether the device's kernels were measured.")]
-    constants_from: Annotated[str, Column("Device whose kernels stand for its own.")]
-    usd_per_hour: Annotated[float | None, Column("Price of all devices; None: unknown.")]
-    usd_per_million_tokens: Annotated[float | None, Column("Price of the output tokens.")]
     memory: Annotated[DeviceMemory, Column("What one device holds.")]
 
     @property
-    def placed(self) -> Annotated[str, Column("Layout, format.", "layout", of=("layout", "dtype"))]:
-        """The placement of a search in a cell: `tp2 fp8`."""
-        return placed_words(self.layout or "", self.dtype)
+    def held_ttft_s(self) -> Annotated[float, Column("Time held against its limit.", "TTFT", "s")]:
+        """Of a simulation, where there is one."""
+        return self.ttft_s if self.simulated is None else self.simulated.ttft_s
+
+    @property
+    def held_tpot_s(self) -> Annotated[float, Column("Time held against its limit.", "TPOT", "s")]:
+        """Of a simulation, where there is one."""
+        return self.tpot_s if self.simulated is None else self.simulated.tpot_s
 
     @property
     def bound(
@@ -107,34 +181,66 @@ class PlanRow(PlannedDesign):
         span = f"{plain(low)}–{plain(high)}" if high > low else plain(low)
         return f"{plain(self.replicas)} [{span}]"
 
-    @property
-    def hourly(
-        self,
-    ) -> Annotated[float | str, Column("Price.", "$/h", decimals=2, of=("usd_per_hour",))]:
-        """The price of an hour, or that it is unknown."""
-        return "?" if self.usd_per_hour is None else self.usd_per_hour
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PooledRow(PricedDesign):
+    """Workers that compute prompts and workers that decode, which serve the load together."""
+
+    prompt_workers: Annotated[int, Column("That compute prompts alone.")]
+    decode_workers: Annotated[int, Column("That decode.")]
 
     @property
-    def by_token(
-        self,
-    ) -> Annotated[
-        float | str, Column("Price.", "$/Mtoken", decimals=3, of=("usd_per_million_tokens",))
-    ]:
-        """The price of a million tokens, or that it is unknown."""
-        return "?" if self.usd_per_million_tokens is None else self.usd_per_million_tokens
+    def replicas(self) -> int:
+        """Workers of both pools."""
+        return self.prompt_workers + self.decode_workers
+
+    @property
+    def held_ttft_s(self) -> float | None:
+        """Time to first token of the simulation."""
+        return None if self.simulated is None else self.simulated.ttft_s
+
+    @property
+    def held_tpot_s(self) -> float | None:
+        """Time per output token of the simulation."""
+        return None if self.simulated is None else self.simulated.tpot_s
+
+    @property
+    def ttft_s(self) -> float | None:
+        """The same, as tables of means call it."""
+        return self.held_ttft_s
+
+    @property
+    def tpot_s(self) -> float | None:
+        """The same, as tables of means call it."""
+        return self.held_tpot_s
+
+    @property
+    def bound(self) -> str:
+        """Which workers `needed` counts."""
+        return "prompts + decode"
+
+    @property
+    def needed(self) -> str:
+        """The workers of both pools."""
+        return f"{plain(self.prompt_workers)} + {plain(self.decode_workers)}"
 
 
-Plan = PlanRow | MarkedCell
+ServedRow = PlanRow | PooledRow
+Plan = ServedRow | MarkedPlacement
 
 
-def plan_row(plan: CapacityPlan, **names: Any) -> PlanRow:
+def plan_row(
+    plan: CapacityPlan, simulated: SimulatedTimes | None, *, limited: bool, **names: Any
+) -> PlanRow:
     """A plan as a row.
 
     Args:
         plan: what a load needs.
+        simulated: what its replicas showed; None: nothing was simulated.
+        limited: whether there are limits, outside of which a request does not count.
         names: attributes that say of which design.
     """
-    memory, drafted, device = plan.room, plan.acceptance, plan.setting.device
+    memory, device = plan.room, plan.setting.device
     spread = power_model(device).spread_ratio
 
     def around(value: float) -> Interval:
@@ -142,15 +248,12 @@ def plan_row(plan: CapacityPlan, **names: Any) -> PlanRow:
 
     return PlanRow(
         **names,
-        reason=None,
-        draft=str(shape_of(drafted)),
-        draft_tokens=drafted.draft_tokens,
-        tokens_per_step=drafted.tokens_per_step,
+        **_priced(plan, plan.devices, simulated, limited=limited),
+        tokens_per_step=plan.acceptance.tokens_per_step,
         batch=plan.batch,
         binds=plan.binds,
         replicas=plan.replicas,
         replicas_interval=plan.replicas_bounds,
-        devices=plan.devices,
         requests_per_s_per_replica=float(
             plan.curve.requests_per_s[plan.curve.batch == plan.batch][0]
         ),
@@ -165,10 +268,6 @@ def plan_row(plan: CapacityPlan, **names: Any) -> PlanRow:
         joules_per_token_interval=around(plan.joules_per_token),
         decode_joules_per_token=plan.decode_joules_per_token,
         prefill_joules_per_token=plan.prefill_joules_per_token,
-        calibrated=device.calibrated,
-        constants_from=device.constants_from,
-        usd_per_hour=plan.usd_per_hour,
-        usd_per_million_tokens=plan.usd_per_million_tokens,
         memory=DeviceMemory(
             usable_bytes=memory.usable_bytes,
             weight_bytes=memory.weight_bytes,
@@ -182,6 +281,67 @@ def plan_row(plan: CapacityPlan, **names: Any) -> PlanRow:
     )
 
 
+def pooled_row(plan: PooledPlan, **names: Any) -> PooledRow:
+    """Pools of workers as a row.
+
+    Args:
+        plan: workers of both pools.
+        names: attributes that say of which design.
+    """
+    devices = plan.workers * plan.by_rate.setting.devices
+    return PooledRow(
+        **names,
+        **_priced(plan.by_rate, devices, plan.times, limited=True),
+        utilisation_ratio=plan.utilisation_ratio,
+        prompt_workers=plan.prompts,
+        decode_workers=plan.decoding,
+    )
+
+
+def _priced(
+    plan: CapacityPlan, devices: int, simulated: SimulatedTimes | None, *, limited: bool
+) -> dict[str, Any]:
+    """What all designs say of their draft, devices, price and simulation, by attribute."""
+    device, rate = plan.setting.device, plan.load.requests_per_s
+    good = None if limited else rate
+    if simulated is not None:
+        good = rate * simulated.good_ratio
+    price = device.price_usd_per_hour
+    hourly = None if price is None else price * devices
+    borrowed = not device.calibrated and device.constants_from != device.name
+    return {
+        "reason": None,
+        "draft": str(shape_of(plan.acceptance)),
+        "draft_tokens": plan.acceptance.draft_tokens,
+        "devices": devices,
+        "calibrated": device.calibrated,
+        "constants_from": device.constants_from,
+        "usd_per_hour": hourly,
+        "usd_per_million_tokens": usd_per_million(hourly, plan.load.tokens_per_s),
+        "goodput_per_s": good,
+        "goodput_per_usd": good * HOUR_S / hourly if good is not None and hourly else None,
+        "carried_over_from": device.constants_from if borrowed else None,
+        "price_source": price_words(device),
+        "simulated": None
+        if simulated is None
+        else SimulatedLoad(
+            ttft_s=simulated.ttft_s,
+            tpot_s=simulated.tpot_s,
+            good_ratio=simulated.good_ratio,
+            keeps_limits=simulated.keeps_limits,
+            requests=simulated.requests,
+        ),
+    }
+
+
+def price_words(device: Device) -> str | None:
+    """Where the price of a device comes from; None where it is unknown."""
+    if device.price_usd_per_hour is None:
+        return None
+    origin = device.provenance["price_usd_per_hour"]
+    return f"{origin.source} ({origin.kind})"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BestPlan(PlannedDesign):
     """The plan to take, by its names."""
@@ -189,7 +349,7 @@ class BestPlan(PlannedDesign):
     by: Annotated[str, Column("What it has least of: `usd_per_hour`, or `watts`.")]
 
 
-def best_plan(rows: Sequence[Plan], *, ranked: bool) -> BestPlan | None:
+def best_row(rows: Sequence[Plan], *, ranked: bool) -> ServedRow | None:
     """The cheapest plan; None where there is none.
 
     Args:
@@ -197,17 +357,22 @@ def best_plan(rows: Sequence[Plan], *, ranked: bool) -> BestPlan | None:
         ranked: of plans of one price the first is the best, as a search has them; else that of the
             fewest watts, as where a price is unknown.
     """
-    plans = [row for row in rows if isinstance(row, PlanRow)]
+    plans = [row for row in rows if isinstance(row, PlanRow | PooledRow)]
     if not plans:
         return None
-    priced = all(row.usd_per_hour is not None for row in plans)
+    priced = [row for row in plans if row.usd_per_hour is not None]
 
-    def cost(row: PlanRow) -> tuple[float, float]:
-        return row.usd_per_hour or 0.0 if priced else 0.0, 0.0 if ranked and priced else row.watts
+    def cost(row: ServedRow) -> tuple[float, float]:
+        watts = row.watts if isinstance(row, PlanRow) else math.inf  # unknown of pools
+        return row.usd_per_hour or 0.0 if priced else 0.0, 0.0 if ranked and priced else watts
 
-    first = min(plans, key=cost)
-    names = {part.name: getattr(first, part.name) for part in fields(PlannedDesign)}
-    return BestPlan(**names, by="usd_per_hour" if priced else "watts")
+    return min(priced or plans, key=cost)
+
+
+def best_plan(row: PricedDesign) -> BestPlan:
+    """The names of the plan to take."""
+    names = {part.name: getattr(row, part.name) for part in fields(PlannedDesign)}
+    return BestPlan(**names, by="watts" if row.usd_per_hour is None else "usd_per_hour")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -226,6 +391,7 @@ class CapacityPlans(Answer):
         plans: of every cell, number of tensor devices and method; or of the best designs of a
             search, then the placements that cannot run.
         best: the plan to take.
+        day: the hours of a profile under the plan to take, where there is a profile.
         assumptions: what plans rest on.
         acceptance: where tokens per step come from, where anything is drafted.
         remarks: sentences about the acceptance.
@@ -236,6 +402,7 @@ class CapacityPlans(Answer):
     plans: Sequence[Plan]
     best: BestPlan | None
     assumptions: PlanAssumptions
+    day: DayPlan | None = None
     acceptance: KnownAcceptance | None = None
     remarks: Sequence[str]
 
@@ -247,40 +414,69 @@ class CapacityPlans(Answer):
     def shown(self) -> Iterator[Table | str]:
         """The plans, why others cannot be, and the one to take."""
         inputs = self.inputs
-        searched = inputs["search"] == "full"
+        heads = _heads(inputs)
         names = [name for name in LISTED if "," in inputs[name]]
         yield Table(
             title=_title(inputs, names),
             rows=self.plans,
             columns=[
                 *names,
-                "placed" if searched else "tp",
+                "placed",
                 "method",
                 "draft",
                 "bound",
                 "needed",
                 *([] if names else ["devices"]),
-                "ttft_s",
-                "tpot_s",
+                *(["held_ttft_s", "held_tpot_s"] if heads else ["ttft_s", "tpot_s"]),
                 *([] if names else ["watts"]),
                 "hourly",
                 "by_token",
+                "good_by_dollar",
             ],
-            caption=_caption(inputs),
-            once=["placed", "tp"],
+            heads=heads,
+            caption=_caption(inputs, self.plans, by_percentile=bool(heads)),
+            once=["placed"],
             mark="bound",
             kind=PlanRow,
         )
-        places = ["tp"] if "," in inputs["tp"] else []
-        if searched:
+        places = ["layout"] if "," in inputs["tp"] else []
+        if "," in (inputs["dtype"] or ""):
+            places.append("dtype")
+        if inputs["search"] == "full":
             places = ["layout", "dtype", "kv_dtype"]
         marked = [row for row in self.plans if isinstance(row, MarkedCell)]
         yield from reason_lines(marked, [*names, *places, "method"])
         if self.best is not None:
             yield _best_words(self.best, names)
+        if self.day is not None:
+            yield self.day.table({name.removeprefix("held_"): head for name, head in heads.items()})
         if self.acceptance is not None and (remark := self.acceptance.remark):
             yield remark
         yield from self.remarks
+        missed = [
+            f"{row.device} {row.placed} {row.method}"
+            for row in self.plans
+            if isinstance(row, PlanRow | PooledRow)
+            and row.simulated is not None
+            and not row.simulated.keeps_limits
+        ]
+        if missed:
+            yield folded(
+                f"in simulation {', '.join(missed)} misses the limits on means; p50:MS or a higher"
+                " percentile is planned by simulation"
+            )
+        yield from _device_lines(
+            [row for row in self.plans if isinstance(row, PlanRow | PooledRow)]
+        )
+
+
+def _device_lines(plans: Sequence[PricedDesign]) -> Iterator[str]:
+    """Where the price and the kernel times of every device come from."""
+    for device, row in {row.device: row for row in plans}.items():
+        price = row.price_source or "unknown; state one with --set device.price_usd_per_hour=2.5"
+        origin = row.carried_over_from
+        kernels = f"; kernel times are carried over from {origin}" if origin else ""
+        yield folded(f"{device}: price: {price}{kernels}")
 
 
 def _title(inputs: Mapping[str, Any], names: Sequence[str]) -> str:
@@ -290,21 +486,51 @@ def _title(inputs: Mapping[str, Any], names: Sequence[str]) -> str:
         f" {plain(inputs['output_tokens'])} tokens"
     )
     shared = [inputs[name] for name in LISTED if name not in names]
-    spread = [f"{name} {inputs[name]}" for name in ("pp", "ep", "dp") if inputs[name] > 1]
-    return f"{load}: {', '.join([*shared, *spread])}"
+    return f"{load}: {', '.join(shared)}"
 
 
-def _caption(inputs: Mapping[str, Any]) -> str:
+def _heads(inputs: Mapping[str, Any]) -> dict[str, str]:
+    """Heads of the times that are percentiles: `p99 TTFT`."""
+    stated = {f"held_{name}_s": (name, inputs[f"slo_{name}"]) for name in ("ttft", "tpot")}
+    return {
+        column: f"{limit.partition(':')[0]} {name.upper()}"
+        for column, (name, limit) in stated.items()
+        if isinstance(limit, str)
+    }
+
+
+def _caption(inputs: Mapping[str, Any], plans: Sequence[Plan], *, by_percentile: bool) -> str:
     limits = f", limits: {inputs['limits']}" if inputs["limits"] else ""
+    counts = [
+        row.simulated.requests
+        for row in plans
+        if isinstance(row, PlanRow | PooledRow) and row.simulated
+    ]
+    times = "means at the load"
+    lengths = "of the mean lengths" if inputs["requests"] is None else "of the recorded lengths"
+    arrivals = f"Poisson arrivals {lengths}"
+    if counts and not by_percentile:
+        times += (
+            f"; good/$: requests within the limits by dollar, of a simulation of up to"
+            f" {max(counts):,} {arrivals}, seed {inputs['seed']}"
+        )
+    if counts and by_percentile:
+        times = (
+            f"times of one replica at its share of the load, by a simulation of up to"
+            f" {max(counts):,} {arrivals}, seed {inputs['seed']}"
+        )
+    if any(isinstance(row, PooledRow) for row in plans):
+        times += "; prompts + decode: times of the whole service, simulated"
     return (
-        f"means at the load{limits}; a replica is sent at most {100 * inputs['utilisation']:.0f} %"
-        " of what it could finish; brackets: 80 % intervals; ?: price unknown"
+        f"{times}{limits}; a replica is sent at most {100 * inputs['utilisation']:.0f} %"
+        f" of what it could finish; brackets: 80 % intervals; {UNKNOWN}: price unknown"
     )
 
 
 def _best_words(best: BestPlan, names: Sequence[str]) -> str:
     """The plan to take, after the names that tell cells apart."""
-    word = "cheapest" if best.by == "usd_per_hour" else "fewest watts (a price is unknown)"
+    word = "cheapest" if best.by == "usd_per_hour" else "fewest watts (no price is known)"
     which = [getattr(best, name) for name in names if name != "device"]
-    what = [f"{best.devices} x {best.device}", f"tp {best.tp}", best.method, best.draft]
+    placed = placed_words(best.layout or "", best.dtype)
+    what = [f"{best.devices} x {best.device}", placed, best.method, best.draft]
     return f"{word}: {', '.join([*which, *what])}"

@@ -1,11 +1,11 @@
 """What do the best layouts, formats, drafters and scheduler limits cost a load?"""
 
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from app.answers.capacity.drafts import PLAIN, ComparedDrafts
-from app.answers.capacity.rows import Plan, plan_row
+from app.answers.capacity.service import Planned, Service
+from app.answers.cells import names_of
 from app.answers.placements import (
     MarkedPlacement,
     listed_placements,
@@ -16,8 +16,6 @@ from app.answers.placements import (
 from app.questions.capacity import CapacityQuestion
 from app.questions.field import stated_words
 from app.questions.groups import DraftingOptions, FormatOptions, values_in
-from costmodel.answers.capacity import plan
-from costmodel.answers.estimate import Setting
 from costmodel.answers.workload import Limits, Load
 from costmodel.optimizers.drafters.default_drafters import default_drafters
 from costmodel.optimizers.joint.evaluation import budgeted
@@ -25,6 +23,7 @@ from costmodel.optimizers.joint.search import Design, joint_search
 from costmodel.optimizers.joint.space import JointQuestion
 from costmodel.optimizers.layouts import usual_layouts
 from costmodel.optimizers.recommend import ComparedDrafters, compare
+from costmodel.optimizers.unmet import NothingAllowedError
 from hardware_profiles.errors import InfeasibleError, InputError
 from hardware_profiles.loader import load_device
 
@@ -33,9 +32,9 @@ LARGEST_REPLICA = 8  # devices of the layouts that are tried where none is named
 
 def searched_plans(
     question: CapacityQuestion, devices: str, drafts: ComparedDrafts, load: Load, limits: Limits
-) -> tuple[list[Plan], list[Setting]]:
+) -> list[Planned]:
     """Plans of the best designs, one for each drafter and placement, then the placements that cannot
-    run; and the settings of the former.
+    run.
 
     Args:
         question: what was asked.
@@ -51,9 +50,34 @@ def searched_plans(
     """
     joint = _joint_question(question, devices, drafts, load, limits)
     optimum = joint_search(joint)
-    plans = [_plan(joint, design) for design in optimum.ranked]
-    settings = [design.contender.setting for design in optimum.ranked]
-    return [*plans, *marked_placements(optimum.unmet)], settings
+    planned = [_plan(question, joint, design) for design in optimum.ranked]
+    unmet = [Planned(row=row) for row in marked_placements(optimum.unmet)]
+    named = {plan.row.device for plan in (*planned, *unmet)}
+    for device in names_of(devices, "--device"):
+        if device not in named:
+            planned += _on_device(question, joint, device)
+    return [*planned, *unmet]
+
+
+def _on_device(question: CapacityQuestion, joint: JointQuestion, device: str) -> list[Planned]:
+    """The best design on a device that loses to others everywhere, or why it has none."""
+    own = [placement for placement in joint.placements if placement.device == device]
+    alone = replace(joint, placements=own)
+    try:
+        return [_plan(question, alone, joint_search(alone).ranked[0])]
+    except NothingAllowedError as error:
+        where = joint.question.deployment
+        row = MarkedPlacement(
+            model=where.model,
+            device=device,
+            engine=where.engine,
+            layout="",
+            dtype=None,
+            kv_dtype=None,
+            misses="limits" if joint.slo.limited else "memory",
+            reason=str(error),
+        )
+        return [Planned(row=row)]
 
 
 def _joint_question(
@@ -103,7 +127,7 @@ def _joint_question(
     )
 
 
-def _plan(question: JointQuestion, design: Design) -> Plan:
+def _plan(asked: CapacityQuestion, question: JointQuestion, design: Design) -> Planned:
     """The plan of a design, or its mark where it misses the limits or needs too many devices."""
     where, token_budget = design.configuration.deployment, design.scheduler.token_budget
     names: dict[str, Any] = {
@@ -113,20 +137,21 @@ def _plan(question: JointQuestion, design: Design) -> Plan:
         "method": design.configuration.method,
         **placed(design),
     }
+    service = Service(
+        question=asked,
+        limits=question.slo,
+        configuration=design.configuration,
+        setting=budgeted(design.contender.setting, token_budget),
+        drafts=[design.acceptance],
+        names=names,
+        most_batch=design.batch,
+        token_budget=token_budget,
+    )
     try:
-        planned = plan(
-            budgeted(design.contender.setting, token_budget),
-            [design.acceptance],
-            question.load,
-            question.slo,
-            generator=np.random.default_rng(question.seed),
-            utilisation=question.utilisation,
-            most_batch=design.batch,
-            token_budget=token_budget,
-        )
-    except InfeasibleError as error:
-        return MarkedPlacement(**names, reason=str(error))
-    if planned.devices > question.most_devices:
-        reason = f"needs {planned.devices} devices, more than --devices"
-        return MarkedPlacement(**names, reason=reason)
-    return plan_row(planned, **names)
+        row = service.planned(question.load)
+    except (InfeasibleError, InputError) as error:
+        return Planned(row=MarkedPlacement(**names, reason=str(error)))
+    if row.devices > question.most_devices:
+        reason = f"needs {row.devices} devices, more than --devices"
+        return Planned(row=MarkedPlacement(**names, reason=reason))
+    return Planned(row=row, service=service)

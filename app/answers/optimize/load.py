@@ -26,13 +26,14 @@ from app.exporters.registry import ENGINES
 from app.questions.field import inputs_of
 from app.questions.optimize import OptimizeQuestion
 from app.questions.places import is_object
+from app.questions.resolve.limits import asked_limits, refuse_percentiles
 from costmodel.answers.estimate import estimate
-from costmodel.answers.workload import Limits, Load, load_of_requests
+from costmodel.answers.workload import Load, load_of_requests
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.joint.evaluation import node_load
 from costmodel.optimizers.joint.objective import UNITS, objective_named
 from costmodel.optimizers.joint.space import PROMPTS, TOKEN_BUDGETS, JointQuestion
-from costmodel.optimizers.layouts import BATCHES, Layout, layout_named, usual_layouts
+from costmodel.optimizers.layouts import BATCHES, Layout, layout_named, layout_of, usual_layouts
 from costmodel.optimizers.recommend import compare
 from hardware_profiles.errors import InputError
 from simulator.scenario.arrivals import drawn_lengths
@@ -114,6 +115,11 @@ def _joint_question(
     Raises:
         InputError: several models or engines, or values out of range.
     """
+    if not question.simulate:
+        refuse_percentiles(
+            {"--slo-ttft": question.slo_ttft, "--slo-tpot": question.slo_tpot},
+            "percentiles come from simulations; leave out --no-simulate",
+        )
     load, traffic = _load_and_traffic(question)
     options = deployment_options(question)
     if masked is not None:
@@ -129,11 +135,7 @@ def _joint_question(
         token_budgets=question.token_budgets or TOKEN_BUDGETS,
         load=load,
         rate_stated=question.rate is not None or question.requests is not None,
-        slo=Limits(
-            ttft_s=question.slo_ttft_s,
-            share_ratio=question.good_share,
-            tpot_s=question.slo_tpot_s,
-        ),
+        slo=asked_limits(question.slo_ttft, question.slo_tpot, good_share=question.good_share),
         maximise=objective_named(question.maximise),
         seed=question.seed,
         floor=None if masked is None else masked.floor,
@@ -170,11 +172,10 @@ def _layouts(question: OptimizeQuestion, base: DecodingConfiguration) -> list[La
     """The layouts that are named, else that of --tp and its like, else the usual ones."""
     if question.layouts:
         return [layout_named(text.strip()) for text in question.layouts.split(",")]
-    where = base.deployment
-    stated = Layout(
-        where.tensor_parallel, where.data_parallel, where.expert_parallel, where.pipeline_parallel
+    stated = layout_of(base)
+    return (
+        [stated] if stated != Layout() else usual_layouts(base.deployment.model, question.devices)
     )
-    return [stated] if stated != Layout() else usual_layouts(where.model, question.devices)
 
 
 def _inputs(question: OptimizeQuestion, joint: JointQuestion, traffic: Traffic) -> dict[str, Any]:

@@ -64,7 +64,7 @@ _TAKEN = {
     *names_in(OutputOptions),
     *names_in(JointOptions),
     *("model", "method", "trace", "batch", "context", "quality_floor"),
-    *("against", "slo_tpot_s", "pp", "ep", "dp", "fidelity", "seed"),
+    *("against", "slo_tpot", "pp", "ep", "dp", "fidelity", "seed"),
 }
 _REFUSED: Mapping[str, str] = {
     **dict.fromkeys(
@@ -73,11 +73,11 @@ _REFUSED: Mapping[str, str] = {
     ),
     "draft_tokens": "masked blocks have no draft tokens; --block states their size",
     "stop": "ends drafts, and masked blocks have none",
-    "slo_ttft_s": "is not a limit of this search; `rooftree simulate` answers for first tokens",
+    "slo_ttft": "is not a limit of this search; `rooftree simulate` answers for first tokens",
     "draft": "masked blocks are drafted by no other model",
     "exit_layer": "masked blocks are drafted by no part of the model",
 }
-_WITHOUT_LOAD = {"slo_tpot_s": "is not a limit of this search; --quality-floor is"}
+_WITHOUT_LOAD = {"slo_tpot": "is not a limit of this search; --quality-floor is"}
 _WITH_LOAD = {"against": "compares at a steady batch, and --search full is under a load"}
 
 

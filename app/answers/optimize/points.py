@@ -41,6 +41,7 @@ from app.questions.places import is_object
 from app.questions.resolve.accepted import named_sources
 from app.questions.resolve.chosen_configuration import configuration_of
 from app.questions.resolve.counters import as_run, counters_source, running_engine, scrapes
+from app.questions.resolve.limits import asked_limits, refuse_percentiles
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.drafters.sources import Source
@@ -123,9 +124,14 @@ def _common(
     running: Running | None,
     scraped: Sequence[Path],
 ) -> _Common:
+    refuse_percentiles(
+        {"--slo-ttft": question.slo_ttft, "--slo-tpot": question.slo_tpot},
+        "percentiles come from a load of requests: --search full simulates one, and so does"
+        " `rooftree capacity`",
+    )
     return _Common(
         axes=draft_axes(question, None if masked is None else masked.policies),
-        limits=Limits(ttft_s=question.slo_ttft_s, tpot_s=question.slo_tpot_s),
+        limits=asked_limits(question.slo_ttft, question.slo_tpot),
         running=running,
         scraped=scraped,
         masked=masked,

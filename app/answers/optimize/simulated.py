@@ -8,6 +8,7 @@ predicts of the same replica. Leaves out which designs are simulated (`app.answe
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from costmodel.answers.workload import Limits
 from costmodel.optimizers.joint.search import Design
 from costmodel.optimizers.joint.space import JointQuestion
 from hardware_profiles.errors import RooftreeError
@@ -29,6 +31,7 @@ WAVES = 5  # requests of a user, two of which warm up
 WARM_UP_WAVES = 2
 LEAST_REQUESTS = 32
 OPEN_REQUESTS = 240  # of a replica where a rate is stated
+LEAST_BEYOND = 20  # requests beyond a percentile, which it is then known from
 MOST_OPEN_REQUESTS = 16 * OPEN_REQUESTS  # where a backlog seems to grow
 
 
@@ -126,7 +129,8 @@ class Simulations:
         mean = _Outcome(*np.mean(np.array(runs), axis=0).tolist())
         slo, sustained = self.question.slo, mean.sustained > 0.5
         if slo.share_ratio is None:
-            met = bool(slo.met(ttft_s=np.asarray(mean.ttft_s), tpot_s=np.asarray(mean.tpot_s)))
+            held = (np.asarray(mean.held_ttft_s), np.asarray(mean.held_tpot_s))
+            met = bool(slo.met(ttft_s=held[0], tpot_s=held[1]))
         else:
             met = not slo.limited or mean.good_ratio >= slo.share_ratio
         return DesignRun(
@@ -163,7 +167,7 @@ def _sections(question: JointQuestion, design: Design, traffic: Traffic) -> dict
         requests |= {"count": traffic.count, "arrivals": "recorded"}
     elif question.rate_stated:
         requests |= {
-            "count": OPEN_REQUESTS,
+            "count": open_requests(question.slo),
             "arrivals": "poisson",
             "rate_per_s": _share(question, design),
         }
@@ -180,6 +184,13 @@ def _sections(question: JointQuestion, design: Design, traffic: Traffic) -> dict
             "max_requests": design.scheduler.max_requests,
         },
     }
+
+
+def open_requests(slo: Limits) -> int:
+    """Requests of a simulation at a stated rate; of a percentile enough lie beyond it."""
+    if slo.highest_percentile is None:
+        return OPEN_REQUESTS
+    return max(OPEN_REQUESTS, math.ceil(LEAST_BEYOND / (1.0 - slo.highest_percentile / 100.0)))
 
 
 def _share(question: JointQuestion, design: Design) -> float:
@@ -206,14 +217,7 @@ def _one(question: JointQuestion, design: Design, prepared: Prepared, seed: int)
     ttft, tpot = result.ttft_s[counted], result.tpot_s[counted]
     good = slo.met(ttft_s=ttft, tpot_s=tpot)
     within = float(good.mean()) if good.size else 0.0
-    limited = [
-        float(
-            np.nanmean(values)
-            if slo.share_ratio is None
-            else np.nanquantile(values, slo.share_ratio)
-        )
-        for values in (ttft, tpot)
-    ]
+    held_ttft_s, held_tpot_s = slo.held(ttft_s=ttft, tpot_s=tpot)
     return _Outcome(
         ratio=carried * within if question.maximise == "goodput" else carried,
         tokens_per_s=rate,
@@ -221,8 +225,8 @@ def _one(question: JointQuestion, design: Design, prepared: Prepared, seed: int)
         ttft_s=float(np.mean(ttft)),
         good_ratio=within,
         sustained=float(not grows),
-        held_ttft_s=limited[0],
-        held_tpot_s=limited[1],
+        held_ttft_s=held_ttft_s,
+        held_tpot_s=held_tpot_s,
     )
 
 

@@ -30,6 +30,7 @@ from app.questions.resolve.chosen_configuration import (
     with_options,
 )
 from app.questions.resolve.configurations import plain as plain_decoding
+from app.questions.resolve.limits import asked_limits, refuse_percentiles
 from costmodel.answers.estimate import (
     Setting,
     estimate,
@@ -96,7 +97,12 @@ def answer(question: PredictQuestion) -> Answer:
     if not chosen.deployment.model:
         raise InputError("Missing option '--model'; see `rooftree predict --help`")
     chosen, source = asked_source(chosen, question, stated)
-    limits = Limits(ttft_s=question.slo_ttft_s, tpot_s=question.slo_tpot_s)
+    refuse_percentiles(
+        {"--slo-ttft": question.slo_ttft, "--slo-tpot": question.slo_tpot},
+        "percentiles come from a load of requests: `rooftree simulate` and `rooftree capacity`"
+        " answer them",
+    )
+    limits = asked_limits(question.slo_ttft, question.slo_tpot)
     wanted = _Wanted(_whole(source, question), question.seed, question.explain, limits)
     if question.config is not None:
         if "batch" not in stated and chosen.batch is not None:

@@ -14,7 +14,7 @@ from app.questions.record import RecordQuestion
 from hardware_profiles.errors import InputError
 from real_runs.drafters.registry import drafter_names
 from real_runs.recording.files import RecordedFile
-from real_runs.recording.options import USUAL_DRAFTERS, RecordOptions, StepTiming
+from real_runs.recording.options import USUAL_DRAFTERS, Progress, RecordOptions, StepTiming
 from real_runs.recording.record import record
 from traces.kinds.provenance import POLICY_KEY
 from traces.library import read_trace
@@ -97,6 +97,7 @@ def answer(question: RecordQuestion) -> Answer:
     if question.server is not None or question.engine is not None:
         return record_served(question, options)
     with recording_bars(question.quiet) as advance:
+        advance(Progress(stage="loading the model", done=0, total=1, detail=""))
         report = record(options, progress=advance)
     return RecordedTraces(
         inputs=inputs_of(question, drafter=options.drafters, temperature=options.temperatures),

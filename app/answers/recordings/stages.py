@@ -1,4 +1,4 @@
-"""How far is a recording? A bar on standard error for every stage."""
+"""How far is a recording? On standard error a bar for every stage, or lines from the start on."""
 
 import sys
 from collections.abc import Iterator
@@ -14,15 +14,19 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bars
 
-from app.answers.progress import seldom
+from app.answers.progress import counted_lines
 from real_runs.recording.options import OnProgress, Progress
 
 
 @contextmanager
 def recording_bars(quiet: bool) -> Iterator[OnProgress]:
-    """Bars, one for every stage; where standard error is no terminal a line now and then; nothing
-    where `quiet` holds.
+    """Bars, one for every stage; where standard error is no terminal, lines; nothing where `quiet`
+    holds.
     """
+    if quiet or not sys.stderr.isatty():
+        lines = counted_lines(quiet, silent_s=0.0)
+        yield lambda progress: lines(progress.stage, progress.done, progress.total)
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -30,14 +34,11 @@ def recording_bars(quiet: bool) -> Iterator[OnProgress]:
         TimeRemainingColumn(),
     )
     stages: dict[str, TaskID] = {}
-    shown = not quiet and sys.stderr.isatty()
-    tell = seldom(quiet or shown)
-    with Bars(*columns, console=Console(stderr=True), disable=not shown) as bars:
+    with Bars(*columns, console=Console(stderr=True)) as bars:
 
         def advance(progress: Progress) -> None:
             if progress.stage not in stages:
                 stages[progress.stage] = bars.add_task(progress.stage, total=progress.total)
-            tell(lambda: f"{progress.stage}: {progress.done:,} of {progress.total:,}")
             bars.update(stages[progress.stage], completed=progress.done, total=progress.total)
 
         yield advance

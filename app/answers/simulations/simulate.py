@@ -36,6 +36,7 @@ from app.questions.groups import REQUEST_OPTIONS, DeploymentOptions, DraftingOpt
 from app.questions.places import require_file
 from app.questions.resolve.accepted import acceptance_values
 from app.questions.resolve.chosen_configuration import DEPLOYMENT_FIELDS
+from app.questions.resolve.limits import refuse_percentiles
 from app.questions.resolve.scenarios import asked_scenario
 from app.questions.simulate import SimulateQuestion
 from costmodel.answers.workload import Limits
@@ -129,6 +130,11 @@ def scenario_of(
     Raises:
         InputError: options that make no scenario.
     """
+    refuse_percentiles(
+        {"--slo-ttft": question.slo_ttft, "--slo-tpot": question.slo_tpot},
+        "limits count requests one by one here: write the milliseconds alone and the share as"
+        " --good-share 0.99; `rooftree capacity` plans for percentiles",
+    )
     assigned = question.assigned or ()
     named = {
         **question.named,
@@ -145,8 +151,8 @@ def scenario_of(
             question.config,
             assigned=assigned,
         ),
-        "slo.ttft_s": question.slo_ttft_s,
-        "slo.tpot_s": question.slo_tpot_s,
+        "slo.ttft_s": None if question.slo_ttft is None else question.slo_ttft.seconds,
+        "slo.tpot_s": None if question.slo_tpot is None else question.slo_tpot.seconds,
     }
     if question.beside:
         _refuse_requests(named)

@@ -12,8 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from app.answers.capacity.rows import CapacityPlans, PlanRow
-from app.answers.cells import MarkedCell
+from app.answers.capacity.rows import CapacityPlans, Plan, PlanRow
 from app.dashboard.answer import Card, Figure, setting_of
 from app.dashboard.asking import Asked
 from app.dashboard.question import draft_asked, drafter_asked, where_asked
@@ -203,8 +202,8 @@ def asked_plans(state: State, devices: Sequence[str]) -> Asked:
             "rate": state.rate,
             "prompt": state.prompt_tokens,
             "output": state.output_tokens,
-            "slo_ttft_s": state.slo_ttft,
-            "slo_tpot_s": state.slo_tpot,
+            "slo_ttft": state.slo_ttft,
+            "slo_tpot": state.slo_tpot,
             "seed": state.seed,
         },
     )
@@ -216,14 +215,14 @@ def plan_rows(asked: Asked) -> list[Row]:
     """
     answer = asked.answer()
     assert isinstance(answer, CapacityPlans)
-    by_device: dict[str, list[PlanRow | MarkedCell]] = {}
+    by_device: dict[str, list[Plan]] = {}
     for plan in answer.plans:
         by_device.setdefault(plan.device, []).append(plan)
     rows = [_plan_row(name, plans) for name, plans in by_device.items()]
     return sorted(rows, key=lambda row: (row["devices"] is None, row["$ per hour"] or 0.0))
 
 
-def _plan_row(device: str, plans: Sequence[PlanRow | MarkedCell]) -> Row:
+def _plan_row(device: str, plans: Sequence[Plan]) -> Row:
     able = [plan for plan in plans if isinstance(plan, PlanRow)]
     if not able:
         return dict.fromkeys(PLAN_COLUMNS) | {

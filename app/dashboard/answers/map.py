@@ -127,8 +127,8 @@ def asked_map(state: State) -> Asked:
             "batch": str(state.batch),
             "context": str(state.context),
             "tree_nodes": "0",
-            "slo_tpot_s": state.slo_tpot,
-            "slo_ttft_s": state.slo_ttft,
+            "slo_tpot": state.slo_tpot,
+            "slo_ttft": state.slo_ttft,
             "seed": state.seed,
         },
     )

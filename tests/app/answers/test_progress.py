@@ -1,12 +1,10 @@
-"""The progress bar: a line now and then where nobody watches, one task at a time where somebody
-does.
-"""
+"""The progress bar: lines of long work where nobody watches, one task at a time where somebody does."""
 
 import io
 import sys
 
 from app.answers import progress
-from app.answers.progress import counting, seldom
+from app.answers.progress import counted_lines, counting, progress_line
 
 
 class Terminal(io.StringIO):
@@ -14,7 +12,29 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_little_work_writes_nothing_where_nobody_watches(capsys, monkeypatch):
+def test_long_work_leaves_lines_where_nobody_watches(capsys, monkeypatch):
+    """Half an hour of a job in a log was an empty file."""
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    with counting(quiet=False) as report, progress_line(quiet=False) as tell:
+        for done in range(1, 61):
+            now[0] += 1.0
+            report("a case", done, 60)
+        tell("almost done")
+    assert capsys.readouterr().err.splitlines() == [
+        "a case: 30 of 60, about 30 s left",
+        "a case: 40 of 60, about 20 s left",
+        "a case: 50 of 60, about 10 s left",
+        "a case: 60 of 60",
+        "almost done",
+    ]
+    counted_lines(quiet=True, silent_s=0.0)("a case", 1, 2)
+    assert capsys.readouterr().err == ""
+    counted_lines(quiet=False, silent_s=0.0)("a case", 1, 2)
+    assert capsys.readouterr().err == "a case: 1 of 2\n"
+
+
+def test_nothing_is_written_of_short_work_where_nobody_watches(capsys, monkeypatch):
     with counting(quiet=False) as report:
         report("a case", 1, 2)
     assert capsys.readouterr() == ("", "")
@@ -22,22 +42,6 @@ def test_little_work_writes_nothing_where_nobody_watches(capsys, monkeypatch):
     with counting(quiet=True) as report:
         report("a case", 1, 2)
     assert sys.stderr.getvalue() == ""
-
-
-def test_a_log_of_a_long_run_shows_that_it_goes_on(capsys, monkeypatch):
-    monkeypatch.setattr(progress, "SELDOM_S", 30.0)
-    moments = iter(range(0, 110, 5))
-    tell = seldom(False, lambda: next(moments))
-    for done in range(21):
-        tell(f"case: {done} of 20".__str__)
-    assert capsys.readouterr().err.splitlines() == [
-        "case: 5 of 20",
-        "case: 11 of 20",
-        "case: 17 of 20",
-    ]
-    silent = seldom(True, lambda: 1000.0)
-    silent("never".__str__)
-    assert capsys.readouterr() == ("", "")
 
 
 def test_a_terminal_sees_what_is_being_done(monkeypatch, capsys):

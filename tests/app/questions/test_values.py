@@ -29,7 +29,7 @@ TEXTS = {
         "host",
         "ray",
     ),
-    *("device", "here", "profile", "base", "engine", "engine_version", "variant", "key_env"),
+    *("device", "here", "on", "profile", "base", "engine", "engine_version", "variant", "key_env"),
     *("dtype", "kv_dtype", "draft_dtype", "draft", "draft_name", "form", "operation", "group"),
     *("data_set", "kind", "launch", "leave_out", "price", "layers", "scenario", "trace", "drafter"),
     *("shape", "stop", "schedule", "transform", "verifier", "policies", "layouts", "mask"),
@@ -49,7 +49,7 @@ EXAMPLES = {
     values.Rates: ("0.75,0.5", [0.75, 0.5], (0.75, 0.5)),
     values.RatesOrFile: ("0.75", 0.75, [0.75]),
     values.Share: ("0.25", 0.25, "0.25"),
-    values.Milliseconds: ("20", 20, 20.0),
+    values.LatencyLimit: ("20", 20, 20.0),
     values.Time: ("9m", "540s", 540),
     values.Bytes: ("350MB", 3.5e8, "350000000"),
     values.MethodName: ("n-gram", "n-gram", "n-gram"),
@@ -67,7 +67,8 @@ VALUES = {
     values.Rates(): rates,
     values.RatesOrFile(): rates,
     values.Share(): st.floats(0, 1),
-    values.Milliseconds(): fifteen_digits.map(lambda parts: float("{}e{}".format(*parts))),
+    values.LatencyLimit(): fifteen_digits.map(lambda parts: float("{}e{}".format(*parts)))
+    | st.tuples(st.floats(1, 99.9), st.integers(1, 10**6)).map(lambda of: "p{}:{}".format(*of)),
     values.Time(): times.map(lambda parts: "{}{}".format(*parts)),
     values.Bytes(): st.floats(1e-3, values.MOST_BYTES),
     values.Span(): st.lists(st.integers(0, 10**9 - 1), min_size=2, max_size=2, unique=True).map(

@@ -231,7 +231,16 @@ def test_the_jobs_are_a_campaign_that_fits_its_budget():
             yaml.safe_load(yaml.safe_dump({"schema": 1, "jobs": jobs}))
         )
         assert sum(job.estimate_s for job in campaign.jobs) < 240.0
-        assert next(job.name for job in campaign.by_priority()) == "copy"
+        first = [job.name for job in campaign.by_priority()][:4]
+        assert first == ["copy", "gemm", "passes", "attention"]
+
+
+def test_a_budget_that_cannot_do_is_refused_before_it_is_spent(tmp_path):
+    """Two minutes went by, and copies and products were left out for want of time."""
+    out = tmp_path / "out"
+    with pytest.raises(InputError, match="budget: must be 60s or more"):
+        device.calibrate_device(out=out, budget_s=device.LEAST_BUDGET_S - 1)
+    assert not out.exists()
 
 
 def test_a_gpu_is_calibrated_on_shapes_that_are_served_and_forms_that_need_no_compiler(

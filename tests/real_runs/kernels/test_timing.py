@@ -285,3 +285,18 @@ def test_a_gpu_error_is_returned_and_long_calls_run_once(cuda):
 
     result = measure({"bad": [fails]}, torch.device("cuda"), Effort())["bad"]
     assert "misaligned" in str(result)
+
+
+def test_calls_that_a_device_queues_are_timed_between_two_waits(monkeypatch):
+    """Without a wait the time would be that of handing them over."""
+    now, queued = [0.0], []
+
+    def wait():
+        now[0] += sum(queued) + 1e-4
+        queued.clear()
+
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
+    effort = Effort(repeats=5, budget_s=1.0)
+    found = timing.measure_queued([lambda: queued.append(1e-5)] * 3, effort, wait)
+    assert found.median_s == pytest.approx(1e-5, rel=0.1)
+    assert found.repeats == 5 and not found.graph

@@ -47,12 +47,17 @@ def killed(progress):
 record(RecordOptions(out=Path(sys.argv[1]), model=Path(sys.argv[2]), prompts=Path(sys.argv[3]), {options}),
        progress=killed)
 """
-SMALL = {"max_new_tokens": 24, "fit_characters": 3000, "fit_answers": 2, "threads": 1}
+DRAFTERS = ("prompt-lookup", "early-exit")
+SMALL = {
+    "drafters": DRAFTERS,
+    "max_new_tokens": 24,
+    "fit_characters": 3000,
+    "fit_answers": 2,
+    "threads": 1,
+}
 TIMES = ("_wall_s", "_cpu_s")
 NAMES = [
-    f"tiny-llama--{drafter}--{mode}.parquet"
-    for mode in ("greedy", "t0.8")
-    for drafter in ("prompt-lookup", "early-exit")
+    f"tiny-llama--{drafter}--{mode}.parquet" for mode in ("greedy", "t0.8") for drafter in DRAFTERS
 ]
 
 

@@ -79,8 +79,8 @@ def asked_run(state: State) -> Asked:
             "batch": str(state.batch),
             "context": str(state.context),
             "tree_nodes": str(state.tree_nodes) if has_recordings(state) else None,
-            "slo_tpot_s": state.slo_tpot,
-            "slo_ttft_s": state.slo_ttft,
+            "slo_tpot": state.slo_tpot,
+            "slo_ttft": state.slo_ttft,
             "seed": state.seed,
         },
     )

@@ -38,9 +38,9 @@ def asked(tmp_path, monkeypatch):
     return ask
 
 
-def test_defaults_are_the_two_drafters_without_probabilities(asked):
+def test_defaults_are_two_drafters_that_need_no_fit(asked):
     options = asked()
-    assert options.drafters == ("prompt-lookup", "early-exit")
+    assert options.drafters == ("prompt-lookup", "suffix-automaton")
     assert (options.temperatures, options.level, options.expansion_nodes) == ((0.0, 0.8), 2, 0)
     assert options.skip_bridge and options.skipped_layers is None
 

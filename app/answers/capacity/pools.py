@@ -1,0 +1,163 @@
+"""How many workers for prompts and how many that decode keep limits under a load?
+
+Workers of both pools are spread alike and simulated as one service: prompts on workers of their own,
+whose cache then travels to the decoding worker with the fewest requests. The first token comes from
+the pool of prompts, so each pool has a limit of its own and is sized by it: times to first token
+size the one, times per output token the other. Leaves out caches that travel while their prompt is
+still computed.
+
+Reference: Zhong et al. 2024, "DistServe" (arXiv:2401.09670), section 4.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from app.answers.capacity.simulated import (
+    DOUBLINGS,
+    SimulatedTimes,
+    Traffic,
+    fewest,
+    planned_by_rate,
+    prepared_traffic,
+    scheduler_limits,
+    simulated_times,
+)
+from costmodel.answers.capacity import CapacityPlan
+from costmodel.answers.estimate import Setting
+from costmodel.configuration import DecodingConfiguration
+from costmodel.laws.acceptance import Acceptance
+from costmodel.optimizers.allowed import drafting
+from hardware_profiles.errors import InfeasibleError, InputError
+
+MOST_WORKERS = 1024  # of both pools, that are simulated
+REQUESTS_OF_WORKER = 50  # at least, of which the pools reach their steady state
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PooledPlan:
+    """Workers of two pools that simulation confirms.
+
+    Attributes:
+        by_rate: the plan of one pool for the rate alone, whose replicas a worker is like.
+        prompts: workers that compute prompts.
+        decoding: workers that decode.
+        utilisation_ratio: time of the busier pool's workers that the load takes by the cost model.
+        times: of the service in simulation.
+    """
+
+    by_rate: CapacityPlan
+    prompts: int
+    decoding: int
+    utilisation_ratio: float
+    times: SimulatedTimes
+
+    @property
+    def workers(self) -> int:
+        """Of both pools."""
+        return self.prompts + self.decoding
+
+
+def pooled_plan(
+    configuration: DecodingConfiguration,
+    setting: Setting,
+    drafts: Sequence[Acceptance],
+    traffic: Traffic,
+    *,
+    most_batch: int | None = None,
+    token_budget: int | None = None,
+) -> PooledPlan:
+    """The fewest workers of two pools, with the best of several drafts.
+
+    Args:
+        configuration: of one worker.
+        setting: the same as records.
+        drafts: to choose among, at least one.
+        traffic: to serve.
+        most_batch: most requests in flight of a worker; None: 1,024.
+        token_budget: most query tokens of an iteration; None: the engine's default.
+
+    Raises:
+        InputError: data copies, or nothing that can be simulated.
+        InfeasibleError: memory holds no request, or no number of workers keeps the limits.
+    """
+    if setting.plan is not None and setting.plan.data > 1:
+        raise InputError("prompts have workers of their own where no data copies share a replica")
+    refused: list[InfeasibleError] = []
+    served: list[PooledPlan] = []
+    caps = {"most_batch": most_batch, "token_budget": token_budget}
+    for draft in drafts:
+        try:
+            by_rate = planned_by_rate(setting, draft, traffic, caps)
+            served.append(_sized(drafting(configuration, draft), by_rate, traffic, caps))
+        except InfeasibleError as error:
+            refused.append(error)
+    if not served:
+        raise refused[0]
+    return min(served, key=lambda option: (option.workers, option.times.tpot_s))
+
+
+def _sized(
+    configuration: DecodingConfiguration,
+    by_rate: CapacityPlan,
+    traffic: Traffic,
+    caps: dict[str, int | None],
+) -> PooledPlan:
+    """Both pools of one draft, each as small as its own limit lets it be beside the other."""
+    prepared = prepared_traffic(
+        configuration,
+        traffic,
+        scheduler_limits(by_rate.setting, **caps),
+        disaggregation={"prefill_replicas": 1},
+    )
+    rate = traffic.load.requests_per_s
+    seen: dict[tuple[int, int], SimulatedTimes] = {}
+
+    def run(prompts: int, decoding: int) -> SimulatedTimes:
+        if prompts + decoding > MOST_WORKERS:
+            raise InfeasibleError(f"SLO: pools of up to {MOST_WORKERS:,} workers miss the limits")
+        if (prompts, decoding) not in seen:
+            seen[prompts, decoding] = simulated_times(
+                prepared,
+                rate,
+                traffic,
+                workers=(prompts, decoding),
+                least_requests=REQUESTS_OF_WORKER * (prompts + decoding),
+            )
+        return seen[prompts, decoding]
+
+    busy_prompts, busy_decoding = _busy(by_rate, traffic)
+    least = [
+        max(math.ceil(busy / traffic.utilisation - 1e-9), 1)
+        for busy in (busy_prompts, busy_decoding)
+    ]
+    ample = least[1] * 2  # decoding workers beside which first tokens wait for prompts alone
+    first = replace(traffic.limits, tpot_s=None)
+    prompts = fewest(lambda n: run(n, ample).keeps(first), least[0], least[0] << DOUBLINGS)
+    decoding = None
+    if prompts is not None:
+        decoding = fewest(
+            lambda n: run(prompts, n).keeps(traffic.limits), least[1], least[1] << DOUBLINGS
+        )
+    if prompts is None or decoding is None:
+        raise InfeasibleError(f"SLO: {traffic.limits.words}: no pools keep it")
+    return PooledPlan(
+        by_rate=by_rate,
+        prompts=prompts,
+        decoding=decoding,
+        utilisation_ratio=max(busy_prompts / prompts, busy_decoding / decoding),
+        times=run(prompts, decoding),
+    )
+
+
+def _busy(by_rate: CapacityPlan, traffic: Traffic) -> tuple[float, float]:
+    """Workers that the load keeps busy in either pool, by the cost model: a prompt alone, and the
+    cheapest batch of steps.
+    """
+    curve, load = by_rate.curve, traffic.load
+    steps = load.output_tokens / by_rate.acceptance.tokens_per_step
+    prompt_s = float(np.mean(curve.prompts.alone_s)) / by_rate.setting.parallel_prompts
+    decode_s = float(np.min(steps * curve.step_s / curve.batch))
+    return load.requests_per_s * prompt_s, load.requests_per_s * decode_s
