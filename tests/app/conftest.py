@@ -5,7 +5,6 @@ import dataclasses
 import io
 import itertools
 import json
-import math
 
 import numpy as np
 import pytest
@@ -14,13 +13,6 @@ from app.cli.main import main
 from traces.kinds.acceptance import AcceptanceTrace, Provenance
 from traces.kinds.summary import Summary
 from traces.storage.acceptance_file import write_acceptance
-
-
-@pytest.fixture(autouse=True)
-def _no_lines_of_slow_machines(monkeypatch):
-    """Lines that long work writes now and then depend on the machine; tests read what is said."""
-    monkeypatch.setattr("app.answers.progress.SELDOM_S", math.inf)
-
 
 LENGTHS = (60, 48, 72, 55, 64, 40, 66, 51)
 KINDS = ("chat", "code") * 4
