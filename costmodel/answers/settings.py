@@ -124,7 +124,7 @@ def compared_with(setting: Setting, configuration: DecodingConfiguration, model:
         >>> masked = DecodingConfiguration(method="fast-dllm", deployment=DeploymentNames(model="llada-8b"))
         >>> other = compared_with(build_setting(masked), masked, "llama-3.1-8b").against
         >>> other.target.name, other.drafter.method.slug
-        ('llama-3.1-8b', 'autoregressive')
+        ('llama-3.1-8b', 'plain-decoding')
     """
     if not model:
         return setting

@@ -73,6 +73,8 @@ class Tabled:
             draft_row_s=np.zeros(2),
             graph_rows=12,
             eager_s=6e-3,
+            launched_s=0.0,
+            waiting_s=np.zeros(2),
             prompt_host_s=1e-4,
             overlapped=0,
             idle_s=0.0,

@@ -17,7 +17,6 @@ def test_long_work_leaves_lines_where_nobody_watches(capsys, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(progress, "SILENT_S", 30.0)
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(progress, "SILENT_S", 30.0)
     with counting(quiet=False) as report, progress_line(quiet=False) as tell:
         for done in range(1, 61):
             now[0] += 1.0
