@@ -70,6 +70,16 @@ class Form:
     kinds: Mapping[str, type[Any]]
     ranges: Mapping[type[Any], Mapping[str, tuple[float, float]]]
 
+    def records_of(self, hint: Any) -> list[Any]:
+        """The records that a field of this type may hold: its own, or of a base those that derive
+        from it.
+        """
+        if is_dataclass(hint):
+            return [hint]
+        if not isinstance(hint, type) or hint in (object, Any):
+            return []
+        return [kind for kind in self.kinds.values() if issubclass(kind, hint)]
+
 
 def read_record(kind: type[Any], document: object, form: Form, *, under: str = "") -> Any:
     """A record with all records within it, as a table of a file states it.
@@ -146,7 +156,7 @@ def _document(value: Any, form: Form) -> Any:
 def _read_value(value: Any, hint: Any, form: Form, key: str) -> Any:
     """A value of a file as its field holds it."""
     origin, inner = _parts(hint)
-    kinds = [part for part in (inner or (hint,)) if is_dataclass(part)]
+    kinds = [kind for part in (inner or (hint,)) for kind in form.records_of(part)]
     if origin is tuple and _holds_records(inner[0]):
         if not isinstance(value, tuple):
             raise InputError("must be a list of tables", key=key, value=value)

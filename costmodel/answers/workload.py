@@ -115,7 +115,8 @@ class Limits:
 
         Args:
             ttft_s: times to first token of requests, at least one; nan is left out.
-            tpot_s: times per output token of requests; nan is left out.
+            tpot_s: times per output token of requests; nan is left out, and where no request has
+                a second token the time is 0.
 
         Example:
             >>> times = np.array([0.1, 0.2, 0.6])
@@ -124,7 +125,9 @@ class Limits:
         """
         share = None if self.share_ratio is None else 100.0 * self.share_ratio
         ttft, tpot = (
-            float(np.nanmean(seconds) if at is None else np.nanpercentile(seconds, at))
+            0.0
+            if np.isnan(seconds).all()
+            else float(np.nanmean(seconds) if at is None else np.nanpercentile(seconds, at))
             for seconds, at in (
                 (ttft_s, self.ttft_percentile or share),
                 (tpot_s, self.tpot_percentile or share),

@@ -48,7 +48,7 @@ def test_every_number_of_every_entry_has_a_range():
         for each in dataclasses.fields(Refine)
         if each.type in (int, float, "int", "float")
     ]
-    assert len(numbers) == 11
+    assert len(numbers) == 12
     for name in numbers:
         with pytest.raises(InputError):
             dataclasses.replace(PLAIN, **{name: -1e9})

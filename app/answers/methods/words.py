@@ -128,7 +128,7 @@ def engine_needs(method: Method, engine: str) -> str:
     """What an engine that runs a method would have to have, and how the method's file names it.
 
     >>> from costmodel.method_library import load_method
-    >>> engine_needs(load_method("n-gram"), "vllm").partition(", as its")[0]
+    >>> engine_needs(load_method("n-gram"), "vllm").partition(", verifies")[0]
     'an engine that runs n-gram drafts by text on the host that is looked up, with no proposal in some steps'
     """
     drafts = "; for that ".join(_stage(stage) for stage in method.stages)
