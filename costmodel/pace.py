@@ -5,6 +5,7 @@ two levels of decoding, several sequences of one request, drafted steps that ano
 whole. Leaves out what steps cost (`costmodel.answers`) and the text.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
@@ -146,7 +147,7 @@ class Refine:
                 )
 
 
-class Advance:
+class Advance(ABC):
     """A way to bring several tokens a step of which none is verified by itself.
 
     A kind of it is a record that derives from this one, and the cost of its steps, registered with
@@ -160,9 +161,9 @@ class Advance:
     text_changes: ClassVar[str]
 
     @property
+    @abstractmethod
     def tokens_per_step(self) -> float:
         """Mean tokens that a step brings where none are stated with the question, >= 1."""
-        raise NotImplementedError
 
     @property
     def writes_first(self) -> tuple[Draft, ...]:
@@ -170,9 +171,9 @@ class Advance:
         return ()
 
     @property
+    @abstractmethod
     def summary(self) -> str:
         """What a step does, in a sentence without its stop."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -40,7 +40,7 @@ _SHARES: Mapping[Products, _Share] = {
     "cutlass": _Share(0.764, 0.741),
     # 441 rows of the tables (TensorRT-LLM's own linear layer) with M from 512 to 1024 and N, K of
     # at least 2048, the conversion taken off: 2 % too long in the median, median error 19 % (with
-    # the share above 20 % too short). More rows than these tables have run in cuBLAS, as above
+    # cuBLAS's share 20 % too short). Products of more rows than these tables have run in cuBLAS
     "trtllm": _Share(0.58, 0.741),
 }
 # Scales by block, in DeepGEMM, whose kernels TensorRT-LLM has too: on an H100 955 TFLOP/s of 1024

@@ -4,7 +4,7 @@ together."""
 import pytest
 
 from tests.validation_page import page
-from tests.validation_page.summaries import read
+from tests.validation_page.summaries import chosen, kernels, read, vllm_speedups
 
 
 def test_the_page_is_what_make_validation_writes():
@@ -67,3 +67,19 @@ def test_a_choice_loses_less_than_every_fixed_shape_where_one_length_is_known():
 )
 def test_percents_have_one_digit_below_ten(ratio, text):
     assert page.signed(ratio).lstrip("+") == text
+
+
+@pytest.mark.parametrize(
+    ("name", "summarise"),
+    [("chosen_shapes", chosen), ("kernels", kernels), ("vllm_speedups", vllm_speedups)],
+)
+def test_committed_summaries_are_of_the_present_model(name, summarise, reference_data):
+    """Those that take seconds; a run over all serving rows takes minutes, and
+    `tests/golden/test_published_errors.py` holds a sample of it."""
+    now = summarise(reference_data)
+    kept = read(name)
+    assert len(now) == len(kept), "make the summary anew"
+    for row, committed in zip(now, kept, strict=True):
+        for key, value in row.items():
+            near = pytest.approx(value, abs=0.002) if isinstance(value, float) else value
+            assert committed[key] == near, (name, committed, key, value)
