@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.answers.optimize.simulated import DesignRun, Simulations, Traffic
+from app.answers.optimize.simulated import DesignRun, Simulations
+from app.answers.sizing.traffic import Traffic
 from costmodel.answers.workload import Limits
 from costmodel.optimizers.joint.comparison import DesignComparison, compare_designs
 from costmodel.optimizers.joint.evaluation import LoadEvaluation, under_load

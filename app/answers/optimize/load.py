@@ -19,9 +19,10 @@ from app.answers.optimize.designs import AskedLimits, AskedObjective, Designs, S
 from app.answers.optimize.masked import DEFAULT_MODEL, MaskedPolicies, unplayed_rows
 from app.answers.optimize.recommended import Recommended
 from app.answers.optimize.rows import DesignRow, FinalistRow, SimulatedDesign
-from app.answers.optimize.simulated import DesignRun, Traffic
+from app.answers.optimize.simulated import DesignRun
 from app.answers.placements import listed_placements, marked_placements, one_deployment, placed
 from app.answers.progress import counting
+from app.answers.sizing.traffic import Traffic
 from app.exporters.registry import ENGINES
 from app.questions.field import inputs_of
 from app.questions.optimize import OptimizeQuestion
