@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 from app.questions.field import Field, Group, Question
 from app.questions.fields import (
     Data,
+    Disaggregate,
     DraftShapes,
     Expert,
     Model,
@@ -98,13 +99,7 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
     pp: Pipeline = 1
     ep: Expert = 1
     dp: Data = 1
-    disaggregate: Annotated[
-        bool,
-        Field(
-            "Also plan prompts on workers of their own, both pools sized together by simulation.",
-            Group.SEARCH,
-        ),
-    ] = False
+    disaggregate: Disaggregate = False
     method: Annotated[
         str,
         Field("Method to compare with plain decoding.", Group.DRAFTING, reads=MethodName()),

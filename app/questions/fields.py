@@ -195,6 +195,16 @@ Expert = Annotated[int, Field("Devices that share the routed experts, each whole
 Data = Annotated[
     int, Field("Copies of the other layers, each with its own requests.", Group.HARDWARE)
 ]
+Disaggregate = Annotated[
+    bool,
+    Field(
+        (
+            "Also plan prompts on workers of their own, both pools sized together by simulation of"
+            " arrivals that know nothing of each other."
+        ),
+        Group.SEARCH,
+    ),
+]
 ContextGroup = Annotated[
     int, Field("Devices that share the tokens of every request.", Group.HARDWARE)
 ]

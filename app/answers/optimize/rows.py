@@ -197,6 +197,17 @@ class DesignRow(Candidate):
         float | None, Column("Share of tokens that one token a pass puts there.", decimals=3)
     ] = None
     agreement_interval: Annotated[Interval | None, Column("Its 80 % interval.")] = None
+    prompt_workers: Annotated[
+        int | None, Column("That compute prompts alone; None: replicas do both.")
+    ] = None
+    decode_workers: Annotated[int | None, Column("That decode; None: replicas do both.")] = None
+
+    @property
+    def counted(self) -> str:
+        """How many replicas, or workers of two pools."""
+        if self.prompt_workers is not None:
+            return f"{self.prompt_workers} prompt and {self.decode_workers} decode workers"
+        return f"{self.replicas} replicas" if self.replicas > 1 else "1 replica"
 
     @property
     def design(
@@ -222,7 +233,7 @@ class FinalistRow(DesignRow):
 
     @property
     def run(self) -> Annotated[str, Column("What to run.", of=("drafter", "draft"))]:
-        """What is drafted, and what the design misses."""
+        """What is drafted, on which pools, and what the design misses."""
         return self._marked(self.words)
 
     @property
@@ -230,7 +241,14 @@ class FinalistRow(DesignRow):
         """The design in a cell, and what it misses."""
         return self._marked(self.design)
 
+    @property
+    def design_in_pools(self) -> str:
+        """The design, and its pools where prompts have workers of their own."""
+        return self.design if self.prompt_workers is None else f"{self.design}, {self.counted}"
+
     def _marked(self, words: str) -> str:
+        if self.prompt_workers is not None:
+            words += f", {self.prompt_workers} + {self.decode_workers} workers"
         if self.meets_limits:
             return words
         missed = "misses limits" if self.carries_load else "carries a part of the load"

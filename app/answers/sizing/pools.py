@@ -38,6 +38,7 @@ class PooledPlan:
         decoding: workers that decode.
         utilisation_ratio: time of the busier pool's workers that the load takes by the cost model.
         times: of the service in simulation.
+        simulations: that were run to size the pools.
     """
 
     by_rate: CapacityPlan
@@ -45,6 +46,7 @@ class PooledPlan:
     decoding: int
     utilisation_ratio: float
     times: SimulatedTimes
+    simulations: int
 
     @property
     def workers(self) -> int:
@@ -110,12 +112,14 @@ def _sized(sizing: Sizing, by_rate: CapacityPlan) -> PooledPlan:
         )
     if prompts is None or decoding is None:
         raise InfeasibleError(f"SLO: {sizing.limits.words}: no pools keep it")
+    times = run(prompts, decoding)
     return PooledPlan(
         by_rate=by_rate,
         prompts=prompts,
         decoding=decoding,
         utilisation_ratio=max(busy_prompts / prompts, busy_decoding / decoding),
-        times=run(prompts, decoding),
+        times=times,
+        simulations=len(seen),
     )
 
 

@@ -131,6 +131,8 @@ class SimulatedTimes:
     Attributes:
         ttft_s: time to first token that is held against the limit: a percentile, or the mean.
         tpot_s: time per output token, alike.
+        mean_ttft_s: mean time to first token.
+        mean_tpot_s: mean time per output token; 0 where no request has a second token.
         good_ratio: share of the requests within both limits.
         sustained: whether the backlog does not grow.
         keeps_limits: whether it does not, and the limits are kept.
@@ -139,6 +141,8 @@ class SimulatedTimes:
 
     ttft_s: float
     tpot_s: float
+    mean_ttft_s: float
+    mean_tpot_s: float
     good_ratio: float
     sustained: bool
     keeps_limits: bool
@@ -147,7 +151,9 @@ class SimulatedTimes:
     def keeps(self, limits: Limits) -> bool:
         """Whether the limits are kept."""
         times = {"ttft_s": np.asarray(self.ttft_s), "tpot_s": np.asarray(self.tpot_s)}
-        return self.sustained and bool(limits.met(**times))
+        both = None not in (limits.ttft_s, limits.tpot_s)
+        enough = not both or self.good_ratio >= (limits.share_ratio or 0.0)
+        return self.sustained and enough and bool(limits.met(**times))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -245,11 +251,15 @@ def simulated_times(
     counted = result.finished & (result.arrival_s >= window.begin_s)
     if not counted.any():
         raise InfeasibleError("memory: a request does not fit the cache of a replica")
-    ttft, tpot = sizing.limits.held(ttft_s=result.ttft_s[counted], tpot_s=result.tpot_s[counted])
+    times = {"ttft_s": result.ttft_s[counted], "tpot_s": result.tpot_s[counted]}
+    ttft, tpot = sizing.limits.held(**times)
+    mean_ttft, mean_tpot = Limits().held(**times)
     met = sizing.limits.met(ttft_s=np.asarray(ttft), tpot_s=np.asarray(tpot))
     return SimulatedTimes(
         ttft_s=ttft,
         tpot_s=tpot,
+        mean_ttft_s=mean_ttft,
+        mean_tpot_s=mean_tpot,
         good_ratio=window.good_ratio,
         sustained=not window.is_growing,
         keeps_limits=bool(met) and not window.is_growing,
