@@ -15,7 +15,7 @@ _FORMATS = (
     " sglang-responses, tensorrt-llm-stats, tensorrt-llm-metrics, tensorrt-llm-responses,"
     " llama-cpp-log, llama-cpp-timings, llama-cpp-metrics, lmdeploy-log, lmdeploy-metrics."
     " Acceptance, benchmarks: answers (Spec-Bench, Medusa, EAGLE, Hydra, REST), acceptance-table,"
-    " specdecode-bench, position-json, guidellm, aiperf. Requests: azure, mooncake, burstgpt,"
+    " specdecode-bench, position-json, guidellm, aiperf; of loops: jacobi-passes. Requests: azure, mooncake, burstgpt,"
     " sharegpt, lengths, vllm-requests, guidellm-requests, aiperf-requests, genai-perf-requests;"
     " request-log (any table or log of requests). Confidence: masked-passes. An"
     " engine's name (vllm, sglang, tensorrt-llm, llama-cpp, lmdeploy), trtllm-metrics, spec-bench"

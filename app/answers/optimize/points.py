@@ -40,7 +40,13 @@ from app.questions.optimize import DEFAULT_BATCHES, OptimizeQuestion
 from app.questions.places import is_object
 from app.questions.resolve.accepted import named_sources
 from app.questions.resolve.chosen_configuration import configuration_of
-from app.questions.resolve.counters import as_run, counters_source, running_engine, scrapes
+from app.questions.resolve.counters import (
+    as_run,
+    counters_source,
+    running_adapters,
+    running_engine,
+    scrapes,
+)
 from app.questions.resolve.limits import asked_limits, refuse_percentiles
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
@@ -61,6 +67,7 @@ class _Common:
         axes: what may be drafted.
         limits: latency limits.
         running: what an engine ran, where its counters are stated.
+        adapters: what it ran for every adapter, with its acceptance, where that is told.
         scraped: files of these counters.
         masked: policies of masked blocks, which compete in the place of drafts; None: drafts do.
     """
@@ -68,6 +75,7 @@ class _Common:
     axes: DraftAxes
     limits: Limits
     running: Running | None
+    adapters: Mapping[str, tuple[Running, Source]]
     scraped: Sequence[Path]
     masked: MaskedPolicies | None
 
@@ -109,7 +117,9 @@ def search_points(
             folder=None if folder is None else folder / name,
             counters=None
             if running is None
-            else counted_answer(search, running, common.limits, question.seed, remarks),
+            else counted_answer(
+                search, running, common.limits, question.seed, remarks, common.adapters
+            ),
             masked=masked,
             seed=question.seed,
         )
@@ -133,6 +143,12 @@ def _common(
         axes=draft_axes(question, None if masked is None else masked.policies),
         limits=asked_limits(question.slo_ttft, question.slo_tpot),
         running=running,
+        adapters={
+            name: (own, _counted(question, own))
+            for name, own in running_adapters(scraped, question.model).items()
+        }
+        if scraped
+        else {},
         scraped=scraped,
         masked=masked,
     )
@@ -191,15 +207,18 @@ def _searched(
     return searches, unmet
 
 
+def _counted(question: OptimizeQuestion, running: Running) -> Source:
+    """The drafter of an engine's drafts, at the acceptance that was counted."""
+    return counters_source(
+        running, question.method, question.match_rate, question.draft_tokens or ()
+    )
+
+
 def _configured(
     question: OptimizeQuestion, common: _Common
 ) -> Callable[[ModelCell], tuple[DecodingConfiguration, list[Source]]]:
     """What makes the configuration of a cell and the drafters that compete in it."""
-    counted = None
-    if common.running is not None:
-        counted = counters_source(
-            common.running, question.method, question.match_rate, question.draft_tokens or ()
-        )
+    counted = None if common.running is None else _counted(question, common.running)
     options = deployment_options(question)
 
     def configured(cell: ModelCell) -> tuple[DecodingConfiguration, list[Source]]:
