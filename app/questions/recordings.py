@@ -5,7 +5,16 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from app.questions.field import Field, Group, Question
-from app.questions.fields import Batch, Device, Engine, Json, MatchRate, Quiet, Seed
+from app.questions.fields import (
+    Batch,
+    Device,
+    Engine,
+    Json,
+    MatchRate,
+    Quiet,
+    Seed,
+    TensorParallel,
+)
 from app.questions.groups import OutputOptions
 from app.questions.values import MOST_DRAFT_TOKENS, WholeNumbers
 
@@ -38,7 +47,7 @@ class TracesListQuestion(OutputOptions, Question):
         Field(
             "Draft tokens K of a chain, where a recording tells of several.",
             Group.DRAFTING,
-            least=1,
+            least=0,
             most=64,
         ),
     ] = 5
@@ -59,7 +68,7 @@ class TracesInspectQuestion(OutputOptions, Question):
         Field(
             "Draft tokens K at which it is replayed, comma-separated.",
             Group.DRAFTING,
-            reads=WholeNumbers(least=1, most=MOST_DRAFT_TOKENS),
+            reads=WholeNumbers(least=0, most=MOST_DRAFT_TOKENS),
         ),
     ] = (1, 3, 5, 8)
     seed: Seed = 0
@@ -111,6 +120,7 @@ class TracesLossesQuestion(OutputOptions, Question):
     batch: Batch = (1, 2, 4, 8, 16, 32, 64, 128, 256)
     context: Annotated[int, Field("Cached tokens per request.", Group.WORKLOAD, least=0)] = 1024
     device: Device = "h100-sxm,a100-sxm-80,l40s"
+    tp: TensorParallel = 1
     engine: Engine = "vllm"
     seed: Seed = 0
 

@@ -14,7 +14,7 @@ from app.questions.groups import (
     RefiningOptions,
     RequestOptions,
 )
-from app.questions.values import MOST_DRAFT_TOKENS, PositiveNumbers, WholeNumbers
+from app.questions.values import MOST_DRAFT_TOKENS, MethodName, PositiveNumbers, WholeNumbers
 
 MOST_SEEDS = 1000
 
@@ -71,7 +71,9 @@ class SimulateQuestion(
     method: Annotated[
         str | None,
         Field(
-            "Method slug (`rooftree methods`) or TOML file; default: the trace's.", Group.DRAFTING
+            "Method slug (`rooftree methods`) or TOML file; default: the trace's.",
+            Group.DRAFTING,
+            reads=MethodName(),
         ),
     ] = None
     shape: DraftShapes = None
