@@ -25,7 +25,7 @@ from app.questions.groups import (
     FormatOptions,
     OutputOptions,
 )
-from app.questions.values import MOST_DRAFT_TOKENS, MethodName, OneOf, WholeNumbers
+from app.questions.values import MOST_DRAFT_TOKENS, MeanTokens, MethodName, OneOf, WholeNumbers
 
 MOST_DEVICES = 1024  # of one replica, and of a kind
 
@@ -59,6 +59,7 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
             Group.WORKLOAD,
             spelled="--prompt-tokens",
             also="--prompt",
+            reads=MeanTokens(),
         ),
     ] = None
     output: Annotated[
@@ -68,6 +69,7 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
             Group.WORKLOAD,
             spelled="--output-tokens",
             also="--output",
+            reads=MeanTokens(),
         ),
     ] = None
     requests: RequestFile = None

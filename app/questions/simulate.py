@@ -182,7 +182,11 @@ class SimulateQuestion(
     )
     timeline: Annotated[
         Path | None,
-        Field("JSON of trace events for Perfetto or chrome://tracing.", Group.OUTPUT),
+        Field(
+            "JSON of trace events for Perfetto or chrome://tracing; with --policies a file of each,"
+            " whose name ends in the policy's.",
+            Group.OUTPUT,
+        ),
     ] = None
     plot: Annotated[
         Path | None,

@@ -218,7 +218,7 @@ class SpeculationSection(Section):
         if sources > 1 or (sources == 0 and self.drafts):
             raise ValueError(
                 "exactly one of trace, acceptance and tokens_per_step is needed where anything is"
-                " drafted"
+                " drafted; masked blocks are walked along a confidence trace"
             )
         if self.trace is None and (self.tree is not None or self.shape is not None):
             raise ValueError(

@@ -184,7 +184,8 @@ def unclaimed(sample: Sample, formats: Mapping[str, Format]) -> str:
         return description
     return (
         "shows nothing of any format; if it is in one, `rooftree traces import` reads it with"
-        f" --format, one of {', '.join(formats)}"
+        f" --format, one of {', '.join(formats)}; tokens that steps of your own emitted are written"
+        ' {"requests": [{"emitted": [3, 1, 4]}]}, a number per position (position-json)'
     )
 
 

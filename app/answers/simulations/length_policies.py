@@ -28,6 +28,7 @@ from simulator.loop.length_policies import (
 )
 from simulator.loop.options import Scenario, SpeculationOptions
 from simulator.loop.request import Workload
+from simulator.results.metrics import SimulationResult
 from simulator.scenario.build import Prepared
 from traces.replay.walk import replay_chain
 
@@ -88,7 +89,11 @@ def policy_names(text: str) -> list[str]:
 
 
 def compared_policies(
-    prepared: Prepared, names: Sequence[str], seeds: Sequence[int], report: Report
+    prepared: Prepared,
+    names: Sequence[str],
+    seeds: Sequence[int],
+    report: Report,
+    seen: Callable[[str, SimulationResult], None] = lambda name, result: None,
 ) -> tuple[list[PolicyOutcome], dict[str, Any]]:
     """Every policy on the same requests, seed by seed.
 
@@ -97,6 +102,7 @@ def compared_policies(
         names: as `policy_names` gives them.
         seeds: of arrivals and places in the recording.
         report: called with the policy, and how many requests of how many have ended.
+        seen: called with every policy and its simulation of the first seed.
 
     Returns:
         Policies in the order of `names`; and `schedule`, the ranges [first batch, last batch, K] of
@@ -127,6 +133,8 @@ def compared_policies(
             if name in speculations:
                 scenario = replace(scenario, speculation=speculations[name])
             result = simulate(scenario, progress=_progress(report, f"{name}, seed {seed}"))
+            if seed == seeds[0]:
+                seen(name, result)
             metrics = summary(own, result)
             summaries[name].append(metrics | {"score": score_of(metrics, by_user=by_user)})
     notes = []
