@@ -184,8 +184,9 @@ def unclaimed(sample: Sample, formats: Mapping[str, Format]) -> str:
         return description
     return (
         "shows nothing of any format; if it is in one, `rooftree traces import` reads it with"
-        f" --format, one of {', '.join(formats)}; tokens that steps of your own emitted are written"
-        ' {"requests": [{"emitted": [3, 1, 4]}]}, a number per position (position-json)'
+        f" --format, one of {', '.join(formats)}; drafts that steps of a loop"
+        ' of your own accepted are a line a request, {"speculative_decoding": {"per_step_accepted":'
+        " [2, 0, 3]}} (vllm-responses)"
     )
 
 

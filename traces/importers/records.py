@@ -66,7 +66,7 @@ class Record:
 
 def is_record(value: object) -> bool:
     """Whether a JSON value is a record of one request's speculation."""
-    keys = (*_HISTOGRAMS, *_KEYS["steps"], "total_accepted_draft_tokens")
+    keys = (*_HISTOGRAMS, *_KEYS["steps"], "total_accepted_draft_tokens", "per_step_accepted")
     return isinstance(value, dict) and any(key in value for key in keys)
 
 
