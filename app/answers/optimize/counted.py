@@ -82,7 +82,7 @@ def counted_answer(
     return Counters(
         engine=running.engine,
         scrapes=list(running.files),
-        told_by=running.told_by,
+        reported_by=running.reported_by,
         model=running.trace.provenance.model,
         method=source.method,
         in_use=_in_use(running, judged.lengths[judged.used], judged.in_use, judged.matter),

@@ -110,7 +110,7 @@ class Counters(Row):
 
     engine: Annotated[str, Column("Engine that was scraped.")]
     scrapes: Annotated[Sequence[str], Column("Files.")]
-    told_by: Annotated[str, Column("What tells it: `counters`, `log` or `responses`.")]
+    reported_by: Annotated[str, Column("What tells it: `counters`, `log` or `responses`.")]
     model: Annotated[str, Column("Model that was served.")]
     method: Annotated[str, Column("What drafts.")]
     in_use: Annotated[CountedInUse, Column("What runs now.")]

@@ -118,8 +118,8 @@ def _running(counters: Counters) -> list[str]:
     sure = f" [{low:.3f}, {high:.3f}]" if now.steps else ", over steps that were not counted"
     steps = f"{now.steps:,} drafts" if now.steps else "drafts"
     when = " since it started" if len(counters.scrapes) == 1 else ""
-    if counters.told_by != "counters":
-        when = f" in its {counters.told_by}"
+    if counters.reported_by != "counters":
+        when = f" in its {counters.reported_by}"
     words = f"{engine} ran {lengths}{when}: {steps}, "
     words += f"{now.tokens_per_step:.3f} tokens per step{sure}"
     if now.batch is not None:
@@ -127,7 +127,7 @@ def _running(counters: Counters) -> list[str]:
     lines = [words]
     if now.tpot_s is not None and now.predicted_tpot_s is not None:
         error = now.predicted_tpot_s / now.tpot_s - 1.0
-        teller = "its log tells" if counters.told_by == "log" else "it states"
+        teller = "its log tells" if counters.reported_by == "log" else "it states"
         lines.append(
             f"{teller} {plain(now.tpot_s / MILLI)} ms per output token; predicted there:"
             f" {plain(now.predicted_tpot_s / MILLI)} ms ({error:+.0%}), prompts that share"

@@ -147,7 +147,7 @@ def counters_source(
         raise InputError(rule, key="--method", value=method or None)
     share = match_rate if match_rate is not None else running.proposal_ratio
     files = " to ".join(Path(file).name for file in running.files)
-    about = f"{running.told_by} of {running.engine}: {files}"
+    about = f"{running.reported_by} of {running.engine}: {files}"
     return counted_source(
         running.trace, method, share, lengths=lengths, file=Path(running.files[-1]), about=about
     )

@@ -109,7 +109,7 @@ class Running:
     facts: EngineFacts
 
     @property
-    def told_by(self) -> str:
+    def reported_by(self) -> str:
         """What tells it: `counters`, `log` or `responses`."""
         last = self.trace.provenance.recorder_version.rpartition(" ")[2]
         return last if last in ("log", "responses") else "counters"

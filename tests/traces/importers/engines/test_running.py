@@ -178,7 +178,7 @@ SGLANG_LOG = (
 
 def test_a_log_of_vllm_tells_what_ran_and_what_was_started(files):
     found = read_running(*files(STARTED + vllm_log()))
-    assert (found.engine, found.draft_tokens, found.batch, found.told_by) == (
+    assert (found.engine, found.draft_tokens, found.batch, found.reported_by) == (
         "vllm",
         3,
         24.0,
