@@ -44,6 +44,17 @@ WRONG = {
     "models: [llama-3.1-8b]\ntraces: [none.parquet]": (
         "traces.0: none.parquet: there is no such file"
     ),
+    "models: [llama-3.1-8b]\nrates: [0]": "rates.0: Input should be greater than 0, got 0",
+    "models: [llama-3.1-8b]\nusers: [0.5]": "users.0: Input should be a valid integer, got 0.5",
+    "models: [llama-3.1-8b]\nrates: [1]\nusers: [1]": "leave out one of rates and users",
+    "models: [llama-3.1-8b]\nrates: [1]\nbatches: [1]": "batches follow from a load",
+    "models: [llama-3.1-8b]\nslo_ttft: 500": "slo_ttft goes with rates or users",
+    "models: [llama-3.1-8b]\nrates: [1]\nslo_tpot: p99:40": (
+        "slo_tpot: Input should be a valid number"
+    ),
+    "models: [llama-3.1-8b]\nrates: [1]\nprompt_tokens: [100, even:3]": (
+        "prompt_tokens.1: prompt tokens: must be N, uniform:LOW:HIGH"
+    ),
     "models: [llama-3.1-8b": "must be YAML",
     "[llama-3.1-8b]": "must hold lists such as models and devices, got 'list'",
     "": "must hold lists such as models and devices, got 'NoneType'",
