@@ -11,12 +11,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hardware_profiles.errors import InfeasibleError, InputError
 from simulator.cluster.ranks import Ranks
 from simulator.cluster.service import Disaggregated, Progress
 from simulator.cluster.stage import Pool, Stage
 from simulator.loop.block_options import RecordedBlocks
+from simulator.loop.dealing import dealt_at_random
 from simulator.loop.decoders.record import ALWAYS, EMA, TIERS, TREE
 from simulator.loop.decoders.speculation import (
     build_drafts,
@@ -79,7 +81,8 @@ def simulate(scenario: Scenario, *, progress: Progress | None = None) -> Simulat
         return collect(scenario, [ranks.stage], ranks.idle_passes)
     routed: dict[str, Any] = {"how": scenario.router, "report_s": scenario.report_s}
     if apart is None:
-        stage = Stage(new_pool(scenario, generator), workload, scenario.replicas, **routed)
+        pool, dealt = new_pool(scenario, generator), _dealt(scenario, scenario.replicas)
+        stage = Stage(pool, workload, scenario.replicas, **routed, dealt=dealt)
         stage.run(np.inf, None if progress is None else lambda n: progress(n, workload.requests))
         result = collect(scenario, [stage])
         if scenario.sample is None:
@@ -92,6 +95,7 @@ def simulate(scenario: Scenario, *, progress: Progress | None = None) -> Simulat
         workload,
         scenario.replicas,
         **routed,
+        dealt=_dealt(scenario, scenario.replicas),
         listed=False,
         disaggregated=closed,
     )
@@ -100,10 +104,23 @@ def simulate(scenario: Scenario, *, progress: Progress | None = None) -> Simulat
         workload,
         apart.prefill_replicas,
         **routed,
+        dealt=_dealt(scenario, apart.prefill_replicas, prompts=True),
         disaggregated=closed,
     )
     Disaggregated(workload, prompts, decoders, apart).run(progress)
     return collect(scenario, [decoders, prompts])
+
+
+def _dealt(scenario: Scenario, replicas: int, *, prompts: bool = False) -> NDArray[np.int32] | None:
+    """The replica of every request behind a random router, which deals prompts out by itself; None:
+    the router is another.
+    """
+    if scenario.router != "random":
+        return None
+    if scenario.sample is not None:
+        return scenario.sample.owners
+    places = np.arange(scenario.workload.requests)
+    return dealt_at_random(places, replicas, (scenario.seed, 1) if prompts else scenario.seed)
 
 
 def after_prompts(scenario: Scenario) -> Scenario:

@@ -7,7 +7,7 @@ line.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -28,9 +28,9 @@ from traces.kinds.tree import Tree
 from traces.replay.dynamic import TreePolicy
 
 Preemption = Literal["recompute", "swap"]
-Router = Literal["round-robin", "least-loaded", "prefix", "reported-load"]
+Router = Literal["round-robin", "random", "least-loaded", "prefix", "reported-load"]
 STOPS = ("length", "probability", "product", "ema", "goodput")
-ROUTERS: tuple[Router, ...] = ("round-robin", "least-loaded", "prefix", "reported-load")
+ROUTERS: tuple[Router, ...] = get_args(Router)
 LONGEST_DRAFT = 4096
 
 
@@ -367,7 +367,7 @@ class Scenario:
         ):
             raise InputError("must have the replicas and the requests that are run", key="sample")
         depends = {
-            "router": "looks at the load of all replicas" * (self.router != "round-robin"),
+            "router": "looks at the load of all replicas" * (self.router != self.sample.router),
             "requests.users": "wait for answers of all replicas"
             * (self.workload.users is not None),
             "disaggregation": "joins all replicas" * (self.disaggregation is not None),

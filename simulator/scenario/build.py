@@ -17,6 +17,7 @@ from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from hardware_profiles.errors import InputError
 from simulator.loop.block_options import BlockOptions, RecordedBlocks
+from simulator.loop.dealing import Dealer
 from simulator.loop.options import Disaggregation, Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.replica_sample import drawn_sample
 from simulator.loop.step_time import StepTimer
@@ -118,10 +119,12 @@ class Prepared:
         if count is not None:
             requests = requests.model_copy(update={"count": count})
         replicas = written.replicas or self.copies.schedulers
+        router = written.router or ("reported-load" if self.copies.in_step else "round-robin")
         sample, places = None, None
         if written.sample_replicas is not None:
             everyone = requests_of(requests, self.source)
-            sample = drawn_sample(replicas, written.sample_replicas, everyone, seed)
+            dealer: Dealer = "random" if router == "random" else "round-robin"
+            sample = drawn_sample(replicas, written.sample_replicas, everyone, seed, dealer)
             replicas, places = len(sample.chosen), sample.places
         arriving = workload(requests, self.source, np.random.default_rng(seed), places)
         if written.deployment.shared_prefix_tokens:
@@ -136,7 +139,7 @@ class Prepared:
             speculation=self.speculation,
             blocks=self._blocks(seed),
             replicas=replicas,
-            router=written.router or ("reported-load" if self.copies.in_step else "round-robin"),
+            router=router,
             report_s=written.report_s,
             in_step=self.copies.in_step,
             disaggregation=self.disaggregation,

@@ -304,8 +304,8 @@ class ScenarioFile(Section):
         replicas: engines behind the router; None: as many as the deployment has data-parallel
             copies.
         sample_replicas: simulate so many of them whole, drawn by the seed, and say what they tell
-            of all, with the interval that this costs; requests are then dealt out in turn and
-            others than theirs are never made. None: simulate all.
+            of all, with the interval that this costs; requests are then dealt out in turn or at
+            random, and others than theirs are never made. None: simulate all.
         router: which of them takes a request; None: in turn, or by reported load where copies
             exchange tokens.
         report_s: seconds between two reports by which a router knows how many of the requests that

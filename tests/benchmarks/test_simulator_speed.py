@@ -276,6 +276,7 @@ def test_a_fleet_routed_by_load(benchmark, setting, aim, apart):
 
 ROUTERS = (
     ("round-robin", 0.0),
+    ("random", 0.0),
     ("least-loaded", 0.0),
     ("least-loaded", 1.0),
     ("prefix", 0.0),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError
 from simulator.engine import simulate
+from simulator.loop.dealing import dealt_at_random
 from simulator.loop.options import Scenario, SchedulerOptions
 from simulator.loop.replica_sample import ReplicaSample, drawn_sample
 from simulator.loop.request import Workload
@@ -28,22 +29,28 @@ def fleet_of(timer, seed, replicas, requests=120):
     return Scenario(workload=workload, scheduler=options, timer=timer, replicas=replicas)
 
 
-@given(st.integers(2, 40), st.integers(40, 300), st.data())
-def test_places_are_those_that_turns_give(replicas, requests, data):
-    size = data.draw(st.integers(1, replicas))
-    sample = drawn_sample(replicas, size, requests, data.draw(st.integers(0, 99)))
+ROUTERS = st.sampled_from(["round-robin", "random"])
+
+
+@given(st.integers(2, 40), st.integers(40, 300), ROUTERS, st.data())
+def test_places_are_those_that_the_router_gives(replicas, requests, router, data):
+    size, seed = data.draw(st.integers(1, replicas)), data.draw(st.integers(0, 99))
+    sample = drawn_sample(replicas, size, requests, seed, router)
     of = np.arange(requests) % replicas
+    if router == "random":
+        of = dealt_at_random(np.arange(requests), replicas, seed)
     assert sample.places.tolist() == np.flatnonzero(np.isin(of, sample.chosen)).tolist()
+    assert np.array(sample.chosen)[sample.owners].tolist() == of[sample.places].tolist()
     assert len(set(sample.chosen)) == size and sorted(sample.chosen) == list(sample.chosen)
 
 
-@given(st.integers(0, 99), st.integers(2, 9), st.data())
+@given(st.integers(0, 99), st.integers(2, 9), ROUTERS, st.data())
 def test_a_sampled_replica_does_to_the_last_bit_what_it_does_in_the_fleet(
-    tabled_timer, seed, replicas, data
+    tabled_timer, seed, replicas, router, data
 ):
-    fleet = fleet_of(tabled_timer, seed, replicas)
+    fleet = replace(fleet_of(tabled_timer, seed, replicas), router=router, seed=seed)
     whole = simulate(fleet)
-    sample = drawn_sample(replicas, data.draw(st.integers(1, replicas)), 120, seed)
+    sample = drawn_sample(replicas, data.draw(st.integers(1, replicas)), 120, seed, router)
     result = simulate(sampled(fleet, sample))
     assert result.request.tolist() == sample.places.tolist()
     for name in TIMES:
