@@ -305,9 +305,8 @@ def collect(
         [stage.fleet.counts[whose, BY_ROWS:, : stage.pool.limits.most_rows + 1] for stage in stages]
     )
     taken = slice(None) if replica is None else np.flatnonzero(last["replica"] == replica)
-    places = np.arange(workload.requests) if scenario.sample is None else scenario.sample.places
     return SimulationResult(
-        request=places[taken],
+        request=np.arange(workload.requests)[taken],
         input_tokens=workload.prompt_tokens[taken],
         output_tokens=workload.output_tokens[taken],
         arrival_s=first["sent_s"][taken].copy(),

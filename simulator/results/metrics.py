@@ -73,8 +73,7 @@ class SimulationResult:
         busy_by_replica_s: float64[n], `busy_s` of the replicas that decode.
         idle_passes: of ranks in step, passes of those that had nothing to do while others had;
             None: the replicas are no such ranks.
-        sample: the replicas are some of a fleet, in whose traffic `request` counts; None: they are
-            all.
+        sample: the replicas are some of a fleet; None: they are all.
         alone: of a sample, what is above of every replica by itself, but for the time of all.
     """
 

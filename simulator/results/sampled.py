@@ -180,7 +180,7 @@ def _longest_clock_s(result: SimulationResult) -> float:
     assert sample is not None
     if not sample.remaining_ratio:
         return result.clock_s
-    last_s, last = float(result.arrival_s[-1]), int(result.request[-1])
-    last_s *= sample.requests / (last + 1.0)  # requests of other replicas may follow
+    # requests of other replicas may follow
+    last_s = float(result.arrival_s[-1]) * sample.requests / (float(sample.places[-1]) + 1.0)
     stays_s = result.e2e_s[result.finished]
     return max(result.clock_s, last_s + float(stays_s.max(initial=0.0)))

@@ -219,10 +219,10 @@ def write_per_request(result: SimulationResult, path: Path) -> None:
     }
     table = {name: pa.array(values, from_pandas=True) for name, values in columns.items()}
     table["state"] = pa.array(result.state.tolist(), pa.string())
-    replica = result.replica
-    if result.sample is not None:
-        replica = np.array(result.sample.chosen, dtype=np.int32)[replica]
-    table["replica"] = pa.array(replica)
+    table["replica"] = pa.array(result.replica)
+    if (sample := result.sample) is not None:  # both are counted in the whole fleet
+        chosen = np.array(sample.chosen, dtype=np.int32)
+        table |= {"request": pa.array(sample.places), "replica": pa.array(chosen[result.replica])}
     write_parquet(pa.table(table), path)
 
 

@@ -58,6 +58,10 @@ Tokens = Annotated[int, Field(strict=True, ge=0, le=MOST)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
+_STEADY = ("batches", "contexts")
+_OF_LOADS = ("prompt_tokens", "output_tokens", "slo_ttft", "slo_tpot")
+
+
 def _law(written: Any) -> Any:
     """A number of tokens as the law that draws it alone."""
     return str(written) if type(written) is int else written
@@ -133,15 +137,18 @@ class SweepFile(BaseModel):
     def _one_workload(self) -> "SweepFile":
         if self.rates and self.users:
             raise ValueError("leave out one of rates and users")
-        named = self.model_fields_set
-        steady = [name for name in ("batches", "contexts") if name in named]
-        if self.is_loaded and steady:
-            raise ValueError(
-                f"{steady[0]} follow from a load; leave them out beside rates or users"
-            )
-        loaded = ("prompt_tokens", "output_tokens", "slo_ttft", "slo_tpot")
-        if not self.is_loaded and (idle := [name for name in loaded if name in named]):
-            raise ValueError(f"{idle[0]} goes with rates or users")
+        # a task that travels states every list, the usual ones too
+        named = [
+            name
+            for name, field in type(self).model_fields.items()
+            if getattr(self, name) != field.default
+        ]
+        for name in named:
+            if self.is_loaded and name in _STEADY:
+                rule = "follow from a load; leave them out beside rates or users"
+                raise ValueError(f"{name} {rule}")
+            if not self.is_loaded and name in _OF_LOADS:
+                raise ValueError(f"{name} goes with rates or users")
         return self
 
     @field_validator("*")

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from app.answers.sweep.file import MOST_FILE_BYTES, SweepFile, read_sweep
+from app.answers.sweep.file import MOST_FILE_BYTES, SweepFile, SweepTask, read_sweep
 from app.questions.field import fields_of
 from app.questions.predict import PredictQuestion
 from hardware_profiles.errors import InputError
@@ -141,3 +141,10 @@ def test_lists_have_the_defaults_and_meanings_of_the_options_of_predict(sweep_of
         assert ",".join(map(str, getattr(lists, key))) == str(usual)
         assert written[key].description == options[name].row.meaning
     assert written["models"].description == options["model"].row.meaning
+
+
+def test_what_processes_are_told_is_the_sweep_itself(sweep_of, tmp_path):
+    for lists in ({"batches": [2]}, {"rates": [1, 2.5], "prompt_tokens": [9], "slo_tpot": 40}):
+        sweep = sweep_of({"models": ["llama-3.1-8b"], **lists})
+        task = SweepTask(lists=sweep.lists, folder=tmp_path, seed=0)
+        assert SweepTask.model_validate_json(task.model_dump_json()).sweep == sweep
