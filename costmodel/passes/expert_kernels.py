@@ -14,11 +14,23 @@ from costmodel.passes.precision import Precision, bytes_per_value
 from hardware_profiles.profile import Device
 
 ExpertKernelName = Literal[
-    "marlin", "triton", "triton-mxfp4", "cutlass", "deepgemm", "trtllm", "trtllm-low-latency"
+    "marlin",
+    "triton",
+    "triton-mxfp4",
+    "cutlass",
+    "deepgemm",
+    "trtllm",
+    "trtllm-low-latency",
+    "aiter-one-stage",
 ]
 HOPPER = ("h100", "h200", "h20", "h800", "gh200")
 BLACKWELL = ("b200", "b300", "gb200", "gb300")
-_GENERATIONS: Mapping[str, tuple[str, ...]] = {"hopper": HOPPER, "blackwell": BLACKWELL}
+CDNA3 = ("mi300x", "mi325x")
+_GENERATIONS: Mapping[str, tuple[str, ...]] = {
+    "hopper": HOPPER,
+    "blackwell": BLACKWELL,
+    "cdna3": CDNA3,
+}
 _WIDTHS = (2, 4, 8, 16, 32)
 FEW_TOKENS = 256.0  # up to which a profile's own constants hold
 MANY_TOKENS = 1024.0  # from which on a kernel's do; linear in log tokens between
@@ -86,6 +98,12 @@ _KERNELS: Mapping[tuple[str, ExpertKernelName, str], ExpertKernel] = {
     ),
     ("blackwell", "cutlass", "4/4"): ExpertKernel(
         compute_efficiency=0.80, tile_rows=128.0, row_passes=14.2
+    ),
+    # Not of these tables: AITER's kernel of both products at once, which it takes where no
+    # configuration is tuned: 372 TFLOP/s, 484 us over 2048 tokens and experts of 7168 by 2048, in
+    # blocks of 32 rows (ROCm/aiter issue 1248, 2025-10). What it moves was not stated
+    ("cdna3", "aiter-one-stage", "8/8"): ExpertKernel(
+        compute_efficiency=0.142, tile_rows=32.0, row_passes=0.0
     ),
 }
 
