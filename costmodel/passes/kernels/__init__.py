@@ -20,6 +20,7 @@ from costmodel.passes.kernels.matrix import (
     gemm,
     gemm_efficiency,
     sampler,
+    stored_width,
 )
 from costmodel.passes.kernels.recurrent import state_update
 from costmodel.passes.kernels.timing import Timing, roofline
