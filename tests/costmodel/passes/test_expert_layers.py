@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,9 +11,10 @@ from costmodel.architectures.library import load_model
 from costmodel.engine_library import load_engine
 from costmodel.passes import kernels, ops
 from costmodel.passes.deployment import Deployment
+from costmodel.passes.eight_bit import with_eight_bit_products
 from costmodel.passes.expert_kernels import expert_kernel
 from costmodel.passes.forward import pass_cost
-from costmodel.passes.precision import Precision
+from costmodel.passes.precision import Precision, precision
 from hardware_profiles.loader import load_device
 
 
@@ -59,18 +59,18 @@ def test_packed_weights_are_filled_up_and_16_bit_ones_are_not(width):
 def test_vllm_pads_experts_of_four_bits():
     """gpt-oss, 2880 wide with experts of 2880: 3072 by 384 on one of eight devices."""
     model, device = load_model("gpt-oss-120b"), load_device("h100-sxm")
-    four = Precision(weights="fp4-g32", activations="bf16", experts_alone=True)
-    deployment = Deployment(model, device, four, tensor_parallel=8)
+    settings = {"architecture": model, "device": device, "tensor_parallel": 8}
+    deployment = Deployment(**settings, precision=precision("bf16/experts=fp4-g32"))
     padded = load_engine("vllm").running(deployment)
     assert padded.padded_experts == (256, 128)
     plain = replace(padded, padded_experts=(1, 1))
 
     def read(d):
-        cost = pass_cost(d, 8, 1, 1024)
+        cost = pass_cost(d, batch=8, query_tokens=1, context=1024)
         return sum(float(op.work.bytes) for op in cost.operations if op.name == "moe")
 
     assert read(padded) / read(plain) == pytest.approx(3072 / 2880 * 384 / 360, rel=0.02)
-    sixteen = Deployment(model, device, Precision(), tensor_parallel=8)
+    sixteen = Deployment(**settings, precision=Precision())
     assert load_engine("vllm").running(sixteen).padded_experts == (1, 1)
 
 
@@ -107,15 +107,15 @@ def test_few_tokens_in_an_engines_kernel(name, kernel, form, ratio):
     assert float(own) == pytest.approx(ratio * float(seconds(None)))
 
 
-def test_products_on_cdna_by_whose_scales():
-    """AITER's tuned kernels reach less of the peak with scales by block than with one a row."""
-    for name in ("mi300x", "mi325x", "mi355x"):
-        device = load_device(name)
-        row = device.in_format("fp8").constants
-        block = (
-            load_engine("sglang")
-            .running(Deployment(load_model("deepseek-r1"), device, Precision("fp8-block", "fp8")))
-            .device.constants
+@pytest.mark.parametrize("name", ["mi300x", "mi325x", "mi355x"])
+def test_products_on_cdna_reach_less_with_scales_by_block(name):
+    """AITER's tuned kernels: 0.43 to 0.45 of the peak with a scale a row, 0.25 to 0.31 by block."""
+
+    def share(model, form):
+        deployment = Deployment(
+            architecture=load_model(model), device=load_device(name), precision=precision(form)
         )
-        assert np.isfinite(block.prefill.compute_efficiency)
-        assert row.gemm.launch_s < 6e-6 and row.prefill.compute_efficiency < 0.5
+        return with_eight_bit_products(deployment).device.constants.prefill.compute_efficiency
+
+    assert 0.4 < share("llama-3.1-8b", "fp8") < 0.5
+    assert 0.2 < share("deepseek-r1", "fp8-block") < 0.35
