@@ -40,5 +40,6 @@ __all__ = [
     "sampler",
     "split_attention",
     "state_update",
+    "stored_width",
     "unsplit_attention",
 ]

@@ -302,7 +302,9 @@ def engine_experts(
         row_bytes: bytes of the rows of all chosen experts, in 16 bits.
     """
     c = device.constants.moe
-    few = experts(device, work_of(c.few_rows, c.many_rows), visited, dtype, hidden=hidden, width=width)
+    few = experts(
+        device, work_of(c.few_rows, c.many_rows), visited, dtype, hidden=hidden, width=width
+    )
     tokens = np.asarray(tokens, dtype=np.float64)
     if kernel is not None and kernel.few_ratio != 1.0:
         few = Timing(*(kernel.few_ratio * part for part in few))
