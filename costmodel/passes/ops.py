@@ -226,8 +226,7 @@ def distinct_experts(tokens: Number, experts: int, experts_per_token: int) -> Ar
     """
     missed, count = _missed_experts(experts, experts_per_token)
     t = np.asarray(tokens, dtype=np.float64)
-    visited = (1.0 - missed ** t[..., np.newaxis]) @ count
-    return np.asarray(visited)
+    return np.asarray((1.0 - missed ** t[..., np.newaxis]) @ count)
 
 
 @lru_cache(maxsize=256)
