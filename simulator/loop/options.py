@@ -222,6 +222,11 @@ class SpeculationOptions:
             raise InputError(rule, key="law", value=self.law.rule)
 
     def _check_branches(self) -> None:
+        if fan_out := self.batch.fan_out:
+            self.trace.require(2, "drafting for several outcomes")
+            if fan_out >= self.trace.rank_width:
+                rule = f"the recording holds the {self.trace.rank_width} likeliest tokens, and one of them was drafted"
+                raise InputError(rule, file=self.trace.file, key="fan_out", value=fan_out)
         if self.batch.branches > 1:
             self.trace.require(2, "drafting several branches")
             if self.batch.branches > self.trace.rank_width:

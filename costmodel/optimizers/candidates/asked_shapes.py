@@ -24,8 +24,10 @@ from costmodel.laws.acceptance import (
 )
 from costmodel.laws.claims import rate_claim, tokens_claim
 from costmodel.laws.drafting import dynamic_tree
+from costmodel.laws.outcomes import outcome_chain
 from costmodel.laws.own_draft import own_draft
 from costmodel.method_library import load_method
+from costmodel.optimizers.candidates.block_trees import block_tree
 from costmodel.optimizers.candidates.state_candidates import state_candidates
 from costmodel.optimizers.candidates.stopped_candidates import stopped_candidates
 from costmodel.optimizers.candidates.tree_candidates import tree_candidates
@@ -187,6 +189,8 @@ def _replayed(
     law_of_tree: Law | None,
 ) -> Acceptance:
     """One shape replayed on a recording."""
+    if shape.kind == "chain" and source.entry.batch.fan_out:
+        return outcome_chain(trace, shape.nodes, source.entry.batch, draws, of_chains)
     if shape.kind in ("off", "chain"):
         return accepted_by(trace, of_chains, shape.nodes, draws)
     if shape.kind == "dynamic":
@@ -230,12 +234,10 @@ def _stated(source: Source, shape: DraftShape) -> Acceptance:
             acceptance = tokens_claim(method, stated, tree, match_rate=share)
         return replace(acceptance, tree_source=_named(shape))
     if shape.kind == "dynamic":
+        assert shape.limits is not None
         if stated is None:
-            rule = (
-                "needs a --trace, or the tokens per step of that tree:"
-                f" --drafter {source.method}:length=2.5"
-            )
-            raise InputError(rule, key="shape", value=str(shape))
+            assert rates is not None
+            return block_tree(method, rates, shape.limits)
         return tokens_claim(method, stated, shape.limits)
     if rates is None:
         rule = (
