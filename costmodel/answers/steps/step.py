@@ -344,7 +344,10 @@ def total_cost(
     lookup = np.where(speculates, overhead.verify_ratio, 0.0) * verify_s
     requests_s = overhead.request_s * np.asarray(requests, dtype=np.float64)
     extra = overhead.step_s + requests_s + np.where(speculates, own, 0.0) + lookup
-    draft_s = np.asarray(sum(_weighted(ahead).values(), start=zero))
+    ahead_s = np.asarray(sum(_weighted(ahead).values(), start=zero))
+    shared = drafter.method.batch
+    # what is drafted during verification goes on while the engine does its share
+    beside_s = verify_s + extra if shared.drafts_during_verify else verify_s
     return StepCost(
         draft=draft_seconds,
         verify=verify_seconds,
@@ -352,7 +355,7 @@ def total_cost(
         compute_s=np.asarray(sum((w * c.compute_s for w, c in passes), start=zero)),
         memory_s=np.asarray(sum((w * c.memory_s for w, c in passes), start=zero)),
         launch_s=np.asarray(sum((w * c.launch_s for w, c in passes), start=zero) + extra),
-        hidden_s=hidden_s(drafter.method.batch, draft_s, verify_s),
+        hidden_s=hidden_s(shared, ahead_s, beside_s),
         draft_passes=tuple(draft),
         verify_passes=tuple(verify),
     )
