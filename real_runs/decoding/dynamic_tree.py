@@ -120,9 +120,16 @@ class DynamicTree:
     nodes_read: int
 
 
-class _Growth:
+class Growth:
     """Candidates found so far; each is a node of a tree that is larger than the one to be
     verified.
+
+    Attributes:
+        tokens: of every candidate, the root first.
+        parents: of every candidate, -1 for the root.
+        depths: levels below the root.
+        logs: logarithm of the product of the drafter's probabilities along the path.
+        passes: of the drafter so far.
     """
 
     def __init__(
@@ -138,6 +145,7 @@ class _Growth:
 
     @property
     def nodes_read(self) -> int:
+        """Candidates that the drafter has read, the root included."""
         return len(self._paths)
 
     def read(self, nodes: Sequence[int]) -> None:
@@ -165,6 +173,15 @@ class _Growth:
             self._add_children([node], self._levels[depth : depth + 1])
         else:
             self.read([node])
+
+    def below(self, node: int) -> list[int]:
+        """The children that were found of a candidate, the likeliest first."""
+        return [child for child, parent in enumerate(self.parents) if parent == node]
+
+    def path(self, node: int) -> tuple[int, ...]:
+        """Tokens from below the root to a candidate."""
+        parent = self.parents[node]
+        return () if parent < 0 else (*self.path(parent), self.tokens[node])
 
     def best(self, count: int) -> list[int]:
         """The candidates of highest value, highest first; of equal ones the first found, so parents
@@ -215,7 +232,7 @@ def draft_tree(
     Raises:
         InputError: a drafter that has no levels before it reads nodes, for "block".
     """
-    growth = _Growth(reader, prefix, cache, policy)
+    growth = Growth(reader, prefix, cache, policy)
     if policy.order in ("best-first", "block"):
         picked = _by_value(growth, policy)
     else:
@@ -277,7 +294,7 @@ def speculate_dynamic(
     )
 
 
-def _by_value(growth: _Growth, policy: DynamicPolicy) -> list[int]:
+def _by_value(growth: Growth, policy: DynamicPolicy) -> list[int]:
     """Take the candidate of highest value, look below it, and so on: a pass of the drafter per
     node, unless it drafted a whole block at once.
     """
@@ -295,7 +312,7 @@ def _by_value(growth: _Growth, policy: DynamicPolicy) -> list[int]:
     return picked
 
 
-def _by_levels(growth: _Growth, policy: DynamicPolicy) -> None:
+def _by_levels(growth: Growth, policy: DynamicPolicy) -> None:
     """Read level after level, while there is something to read and the last level was worth its
     pass.
     """
