@@ -44,17 +44,7 @@ def check_batch(batch: Batch) -> None:
     if batch.branches and not batch.drafts_during_verify:
         rule = "only drafts that are made during verification can branch"
         raise InputError(rule, key="branches", value=batch.branches)
-    if not 0 <= batch.fan_out <= MOST_BRANCHES:
-        raise InputError(f"must lie in 0..{MOST_BRANCHES}", key="fan_out", value=batch.fan_out)
-    if batch.fan_out and (
-        not batch.drafts_during_verify or batch.branches or batch.parts > 1
-    ):
-        rule = "goes with drafting during verification, in one part and without branches"
-        raise InputError(rule, key="fan_out", value=batch.fan_out)
-    if batch.on_miss not in ("plain", "wait"):
-        raise InputError("must be plain or wait", key="on_miss", value=batch.on_miss)
-    if batch.on_miss == "wait" and not batch.fan_out:
-        raise InputError("is of outcomes: needs fan_out", key="on_miss", value=batch.on_miss)
+    _check_outcomes(batch)
     if not 1 <= batch.parts <= MOST_PARTS:
         raise InputError(f"must lie in 1..{MOST_PARTS}", key="parts", value=batch.parts)
     for name in ("interference_ratio", "branch_at"):
@@ -74,6 +64,19 @@ def check_batch(batch: Batch) -> None:
         raise InputError(
             "drafts that are verified in parts are not padded", key="ragged", value=batch.ragged
         )
+
+
+def _check_outcomes(batch: Batch) -> None:
+    """Refuse drafts for outcomes that do not go with the rest."""
+    if not 0 <= batch.fan_out <= MOST_BRANCHES:
+        raise InputError(f"must lie in 0..{MOST_BRANCHES}", key="fan_out", value=batch.fan_out)
+    if batch.fan_out and (not batch.drafts_during_verify or batch.branches or batch.parts > 1):
+        rule = "goes with drafting during verification, in one part and without branches"
+        raise InputError(rule, key="fan_out", value=batch.fan_out)
+    if batch.on_miss not in ("plain", "wait"):
+        raise InputError("must be plain or wait", key="on_miss", value=batch.on_miss)
+    if batch.on_miss == "wait" and not batch.fan_out:
+        raise InputError("is of outcomes: needs fan_out", key="on_miss", value=batch.on_miss)
 
 
 class LongRun(NamedTuple):

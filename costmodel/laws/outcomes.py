@@ -34,9 +34,7 @@ def outcome_chain(
     Raises:
         InputError: no ranks, or fewer than the fan-out asks for.
     """
-    outcomes = replay_outcomes(
-        trace, draft_tokens, batch.fan_out, waits=batch.on_miss == "wait"
-    )
+    outcomes = replay_outcomes(trace, draft_tokens, batch.fan_out, waits=batch.on_miss == "wait")
     note = ""
     if not law.by_matching:
         note = f"{law.rule} is not replayed for outcomes; candidates are matched instead"

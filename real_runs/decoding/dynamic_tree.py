@@ -78,7 +78,9 @@ class DynamicPolicy:
             if getattr(self, name) < 1:
                 raise InputError("must be >= 1", key=name, value=getattr(self, name))
         if self.order not in get_args(Order):
-            raise InputError(f"must be one of {', '.join(get_args(Order))}", key="order", value=self.order)
+            raise InputError(
+                f"must be one of {', '.join(get_args(Order))}", key="order", value=self.order
+            )
         for name in ("least_value", "cost_ratio"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError("must lie in 0..1", key=name, value=getattr(self, name))

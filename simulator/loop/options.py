@@ -25,6 +25,7 @@ from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.state_trees import StateTrees
 from traces.kinds.tree import Tree
 from traces.replay.dynamic import TreePolicy
+from traces.replay.outcomes import require_guesses
 
 Preemption = Literal["recompute", "swap"]
 Router = Literal["round-robin", "least-loaded", "prefix", "reported-load"]
@@ -222,11 +223,8 @@ class SpeculationOptions:
             raise InputError(rule, key="law", value=self.law.rule)
 
     def _check_branches(self) -> None:
-        if fan_out := self.batch.fan_out:
-            self.trace.require(2, "drafting for several outcomes")
-            if fan_out >= self.trace.rank_width:
-                rule = f"the recording holds the {self.trace.rank_width} likeliest tokens, and one of them was drafted"
-                raise InputError(rule, file=self.trace.file, key="fan_out", value=fan_out)
+        if self.batch.fan_out:
+            require_guesses(self.trace, self.batch.fan_out)
         if self.batch.branches > 1:
             self.trace.require(2, "drafting several branches")
             if self.batch.branches > self.trace.rank_width:

@@ -55,13 +55,25 @@ def foreseen_tokens(trace: AcceptanceTrace, fan_out: int) -> tuple[Flags, Flags]
     Raises:
         InputError: no ranks, or fewer.
     """
-    trace.require(2, "drafting for several outcomes")
+    require_guesses(trace, fan_out)
     assert trace.rank is not None
-    if not 1 <= fan_out < trace.rank_width:
-        rule = f"must lie in 1..{trace.rank_width - 1}: the recording holds the likeliest tokens, and one of them was drafted"
-        raise InputError(rule, file=trace.file, key="fan_out", value=fan_out)
     first = trace.rank if trace.depth is None else trace.rank[:, 0]
     return (first >= 0) & (first < fan_out), (first >= 1) & (first <= fan_out)
+
+
+def require_guesses(trace: AcceptanceTrace, fan_out: int) -> None:
+    """Insist on a recording with as many of the drafter's likeliest tokens as are drafted behind.
+
+    Raises:
+        InputError: no ranks, or fewer.
+    """
+    trace.require(2, "drafting for several outcomes")
+    if not 1 <= fan_out < trace.rank_width:
+        rule = (
+            f"must lie in 1..{trace.rank_width - 1}: the recording holds the likeliest tokens, of"
+            " which one was drafted"
+        )
+        raise InputError(rule, file=trace.file, key="fan_out", value=fan_out)
 
 
 def replay_outcomes(

@@ -1,6 +1,6 @@
 """SpecTr-GBV: several chains, drawn independently, are judged together and whole."""
 
-from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
+from costmodel.method import Citation, Draft, Method, Shape, Verify
 
 METHOD = Method(
     slug="spectr-gbv",

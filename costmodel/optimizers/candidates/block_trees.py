@@ -59,13 +59,12 @@ def block_tree(method: Method, rates: DepthRates, limits: Shape) -> Acceptance:
         raise InputError(rule, key="shape", value=limits.kind)
     tree = _grown(rates, limits)
     taken = stated_tree(rates, tree)
-    emitted = replace(
+    return replace(
         tokens_claim(method, taken.tokens_per_step, replace(limits, nodes=tree.draft_tokens)),
         shape=limits,
         samples=taken.samples,
         note=taken.note,
     )
-    return emitted
 
 
 def _grown(rates: DepthRates, limits: Shape) -> Tree:

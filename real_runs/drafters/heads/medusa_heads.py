@@ -98,7 +98,6 @@ class MedusaReader:
         depths = (positions.cpu() - self._root).tolist()
         return read_out(self._model, self._heads, self._state.expand(len(depths), -1), depths)
 
-
     def block(self, prefix: Sequence[int], cache: KVCache, levels: int) -> torch.Tensor:
         """Logits [D, vocabulary] of the tokens after `prefix`, one head per level: a
         `BlockReader`.

@@ -136,9 +136,7 @@ class BlockOfLevels(PathReader):
 
 
 @settings(max_examples=examples(40))
-@given(
-    st.integers(0, 10**6), st.integers(1, 40), st.integers(1, 4), st.integers(1, VOCABULARY)
-)
+@given(st.integers(0, 10**6), st.integers(1, 40), st.integers(1, 4), st.integers(1, VOCABULARY))
 def test_a_block_grows_the_tree_of_greatest_products_in_one_pass(seed, budget, depth, width):
     policy = {"draft_tokens": budget, "depth": depth, "width": width}
     prefix, cache = [3, 1, 4], SimpleNamespace()
@@ -147,8 +145,12 @@ def test_a_block_grows_the_tree_of_greatest_products_in_one_pass(seed, budget, d
         tree := draft_tree(reader, prefix, cache, DynamicPolicy(order="block", **policy))
     )
     assert (tree.passes, tree.nodes_read, reader.reads) == (1, 1, [])
-    rows = [torch.softmax(reader.logits((0,) * level), 0).tolist() for level in range(min(depth, 3))]
-    best = [sorted(range(VOCABULARY), key=lambda token, row=row: -row[token])[:width] for row in rows]
+    rows = [
+        torch.softmax(reader.logits((0,) * level), 0).tolist() for level in range(min(depth, 3))
+    ]
+    best = [
+        sorted(range(VOCABULARY), key=lambda token, row=row: -row[token])[:width] for row in rows
+    ]
     values = {
         path: float(np.prod([row[token] for row, token in zip(rows, path, strict=False)]))
         for levels in range(1, len(rows) + 1)

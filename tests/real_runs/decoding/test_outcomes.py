@@ -42,9 +42,7 @@ def test_a_real_loop_has_ready_what_its_ranks_foretell(
     )
     plain = generate(tiny_model, prompt, sampler, max_new_tokens=length)
     assert (made.run.tokens, made.run.ended) == (plain.tokens, plain.ended)
-    assert made.run.drafted == tuple(
-        draft_tokens if waits or ready else 0 for ready in made.ready
-    )
+    assert made.run.drafted == tuple(draft_tokens if waits or ready else 0 for ready in made.ready)
     observed = observed_early_exit(tiny_model, tiny_bridge, parameters={})
     arrays = observed.observe(prompt, plain)
     trace = AcceptanceTrace(

@@ -68,9 +68,7 @@ def test_one_candidate_a_level_is_a_chain(rate, length):
 
 
 @settings(max_examples=examples(20))
-@given(
-    rate=st.floats(0.05, 1.0), cost=st.floats(0.001, 0.5), free=st.integers(0, 6)
-)
+@given(rate=st.floats(0.05, 1.0), cost=st.floats(0.001, 0.5), free=st.integers(0, 6))
 def test_a_tree_that_stops_where_nodes_do_not_pay_emits_most_a_second(rate, cost, free):
     """Against every budget, each of which takes a step and a part of it for every node beyond."""
     rates = DepthRates(by_depth=(rate,))
