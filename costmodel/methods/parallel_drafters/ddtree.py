@@ -4,8 +4,6 @@ paths.
 
 from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
 
-_SOURCE = "liranringel/ddtree@0037aec, src/data/results.tex (arXiv:2604.12989)"
-
 METHOD = Method(
     slug="ddtree",
     title="DDTree",
@@ -27,7 +25,7 @@ METHOD = Method(
         Reported(
             quantity="speedup",
             value=7.52,
-            source=_SOURCE,
+            source="liranringel/ddtree@0037aec, src/data/results.tex (arXiv:2604.12989)",
             model="qwen3-8b",
             dtype="bf16",
             batch=1,
@@ -38,7 +36,7 @@ METHOD = Method(
         Reported(
             quantity="speedup",
             value=4.10,
-            source=_SOURCE,
+            source="liranringel/ddtree@0037aec, src/data/results.tex (arXiv:2604.12989)",
             model="qwen3-8b",
             dtype="bf16",
             batch=1,

@@ -4,8 +4,6 @@ one before.
 
 from costmodel.method import Citation, Method, Reported
 
-_SOURCE = "lm-sys.github.io@1224d00, blog/2026-06-15-next-generation-speculative-decoding-dflash-v2"
-
 METHOD = Method(
     slug="dflash-spec-v2",
     title="DFlash with overlapped scheduling",
@@ -25,7 +23,7 @@ METHOD = Method(
         Reported(
             quantity="speedup",
             value=4.0,
-            source=_SOURCE,
+            source="lm-sys.github.io@1224d00, blog/2026-06-15-next-generation-speculative-decoding-dflash-v2",
             model="qwen3.5-397b-a17b",
             device="b200-sxm",
             devices=8,
@@ -38,7 +36,7 @@ METHOD = Method(
         Reported(
             quantity="speedup",
             value=1.33,
-            source=_SOURCE,
+            source="lm-sys.github.io@1224d00, blog/2026-06-15-next-generation-speculative-decoding-dflash-v2",
             model="qwen3-8b",
             device="b200-sxm",
             batch=32,

@@ -163,7 +163,7 @@ def count_branches(
             if d.fan_out > 0:
                 replica.drafts_at_once += (request.drafts + 1) * d.fan_out
                 replica.longest_new_draft = batch + OUTCOME_PASSES
-                if request.pending == LATE:
+                if request.pending == LATE and request.drafts > 0:
                     replica.late_drafts += 1
                     replica.late_context += request.computed
                 continue
