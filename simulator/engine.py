@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.laws.batching import OUTCOME_PASSES, drafts_ahead
+from costmodel.laws.batching import OUTCOME_PASSES, concurrent_drafts
 from hardware_profiles.errors import InfeasibleError, InputError
 from simulator.cluster.ranks import Ranks
 from simulator.cluster.service import Disaggregated, Progress
@@ -226,7 +226,7 @@ def _tables(
         rows = max(rows, context)
     at_once = requests
     if speculation is not None:
-        at_once = int(requests * drafts_ahead(speculation.batch, speculation.draft_tokens))
+        at_once = int(requests * concurrent_drafts(speculation.batch, speculation.draft_tokens))
     if blocks is not None:
         at_once = requests * blocks.copies
     levels = mean_rows_by_pass(speculation)

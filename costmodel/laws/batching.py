@@ -102,7 +102,7 @@ class LongRun(NamedTuple):
     foreseen_ratio: float = 1.0
 
 
-def drafts_ahead(batch: Batch, verified: Array | float) -> Array | float:
+def concurrent_drafts(batch: Batch, verified: Array | float) -> Array | float:
     """Drafts that are made while one of so many tokens is verified.
 
     Args:
@@ -243,7 +243,7 @@ def _outcomes(
     ready = hit if batch.on_miss == "wait" else drafting
     verifying = 1.0 if batch.on_miss == "wait" else drafting
     verified, accepted = verifying * k, verifying * _accepted(p, k)
-    unselected = (float(drafts_ahead(batch, verified)) - 1.0) * k
+    unselected = (float(concurrent_drafts(batch, verified)) - 1.0) * k
     return LongRun(
         tokens_per_step=1.0 + accepted,
         verified_per_step=verified,

@@ -15,7 +15,7 @@ from costmodel.drafters.drafter import Drafter
 from costmodel.drafters.pass_costs import WeightedPass, chain_draft, tree_draft
 from costmodel.drafters.stage import layer_count
 from costmodel.engines.record.overhead import Overhead
-from costmodel.laws.batching import OUTCOME_PASSES, drafts_ahead, hidden_s
+from costmodel.laws.batching import OUTCOME_PASSES, concurrent_drafts, hidden_s
 from costmodel.passes.forward import Deployment, pass_cost
 from costmodel.passes.ops import Array, Mask, Number
 from traces.kinds.tree import Tree
@@ -120,7 +120,7 @@ def chain_step(
     shared, requests = drafter.method.batch, np.asarray(batch, dtype=np.float64)
     draft, late = [], list[WeightedPass]()
     if shared.fan_out:  # drafts of a request's outcomes read its cache once
-        count = drafts_ahead(shared, k)
+        count = concurrent_drafts(shared, k)
         reading = np.where(speculates, drafted + OUTCOME_PASSES, 0.0)
         draft = chain_draft(
             deployment,
