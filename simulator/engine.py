@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.laws.batching import OUTCOME_PASSES, concurrent_drafts
 from hardware_profiles.errors import InfeasibleError, InputError
 from simulator.cluster.ranks import Ranks
 from simulator.cluster.service import Disaggregated, Progress
@@ -231,6 +232,8 @@ def _tables(
         else None
     )
     most = 1 + (speculation.draft_tokens if speculation is not None else 0)
+    if speculation is not None and speculation.batch.fan_out:
+        most += OUTCOME_PASSES
     exact: tuple[int, ...] = ()
     if blocks is not None:
         exact, most = blocks.query_sizes, max(blocks.query_sizes)
@@ -242,7 +245,9 @@ def _tables(
     rows = limits.token_budget + most
     if not limits.chunked or isinstance(blocks, RecordedBlocks):
         rows = max(rows, context)
-    at_once = requests * max(speculation.batch.branches, 1) if speculation is not None else requests
+    at_once = requests
+    if speculation is not None:
+        at_once = int(requests * concurrent_drafts(speculation.batch, speculation.draft_tokens))
     if blocks is not None:
         at_once = requests * blocks.copies
     levels = mean_rows_by_pass(speculation)

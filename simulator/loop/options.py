@@ -26,6 +26,7 @@ from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.state_trees import StateTrees
 from traces.kinds.tree import Tree
 from traces.replay.dynamic import TreePolicy
+from traces.replay.outcomes import require_guesses
 
 Preemption = Literal["recompute", "swap"]
 Router = Literal["round-robin", "random", "least-loaded", "prefix", "reported-load"]
@@ -223,6 +224,8 @@ class SpeculationOptions:
             raise InputError(rule, key="law", value=self.law.rule)
 
     def _check_branches(self) -> None:
+        if self.batch.fan_out:
+            require_guesses(self.trace, self.batch.fan_out)
         if self.batch.branches > 1:
             self.trace.require(2, "drafting several branches")
             if self.batch.branches > self.trace.rank_width:

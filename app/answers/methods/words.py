@@ -270,7 +270,13 @@ def _drafting(method: Method) -> Iterator[str]:
             " the layers."
         )
     b = method.batch
-    if b.drafts_during_verify or b.parts > 1:
+    if b.fan_out:
+        missed = "waits for a draft" if b.on_miss == "wait" else "has none"
+        yield (
+            f"Batch: drafts for {b.fan_out} tokens behind every accepted length are made during"
+            f" verification; a step of another outcome {missed} (costmodel/laws/outcomes.py)."
+        )
+    elif b.drafts_during_verify or b.parts > 1:
         yield "Batch: drafting and verifying overlap (costmodel/laws/batching.py)."
     elif b != type(b)():
         yield f"Batch: slots {b.slots}, lengths {b.ragged} (simulator)."
@@ -303,6 +309,11 @@ def _stage(stage: Draft) -> str:
 def _sizes(s: Shape) -> str:
     sizes = f" of {s.nodes} draft tokens" if s.nodes else ", of a size that is searched"
     sizes += f", {s.guesses} of them side by side" if s.guesses > 1 else ""
+    sizes += (
+        f", as long as one brings more than {s.cost_ratio:.2%} of a step's time"
+        if s.cost_ratio
+        else ""
+    )
     return sizes + (f" with {s.riding} more query tokens in the pass" if s.riding else "")
 
 
