@@ -45,5 +45,4 @@ METHOD = Method(
             draft_tokens=32,
         ),
     ),
-    assumed=("draft: one denoising pass over the block, as the published results have it",),
 )

@@ -9,7 +9,7 @@ METHOD = Method(
     title="Clover",
     citation=Citation(
         authors="Xiao, Shi, Nie, Yang, Deng, Su, Chen, Cui",
-        title="Clover",
+        title="Clover: Regressive Lightweight Speculative Decoding with Sequential Knowledge",
         year=2024,
         arxiv="2405.00263",
     ),
