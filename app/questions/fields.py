@@ -380,8 +380,8 @@ DraftShapes = Annotated[
             "What a step drafts, as every table prints it; several by commas: off, chain:5,"
             " chains:2x4, tree:16 (built from the recording; tree:FILE reads one), dynamic:60x6"
             " (draft tokens x depth, chosen anew at every step; then :width=4, :beam=4,"
-            " :least=0.02), prompted:48, own (the method's). +probability:0.6 ends drafts early,"
-            " as --stop does."
+            " :least=0.02, or :cost=0.004:free=32 for as many nodes as pay), prompted:48, own (the"
+            " method's). +probability:0.6 ends drafts early, as --stop does."
         ),
         Group.DRAFTING,
         names="shapes",

@@ -272,12 +272,12 @@ def most_per_device(points: Iterable[LayoutPoint], user_tokens_per_s: float) -> 
     return max(able, key=lambda point: point.device_tokens_per_s, default=None)
 
 
-Shape = tuple[int, float, float]
+Shape = tuple[int, float, float, float]
 
 
 def _shape(a: Acceptance) -> Shape:
     """What a chain's cost depends on, which no acceptance changes."""
-    return a.draft_tokens, a.proposed_tokens, a.proposal_ratio
+    return a.draft_tokens, a.proposed_tokens, a.proposal_ratio, a.foreseen_ratio
 
 
 @lru_cache(maxsize=128)
@@ -295,9 +295,13 @@ def _evaluated(
     """Every chain at every batch, whatever is accepted of it."""
     chains = [
         Acceptance(
-            draft_tokens=tokens, tokens_per_step=1.0, proposed_tokens=proposed, proposal_ratio=ratio
+            draft_tokens=tokens,
+            tokens_per_step=1.0,
+            proposed_tokens=proposed,
+            proposal_ratio=ratio,
+            foreseen_ratio=foreseen,
         )
-        for tokens, proposed, ratio in shapes
+        for tokens, proposed, ratio, foreseen in shapes
     ]
     contender = Contender(
         configuration=configuration, setting=_setting(configuration), candidates=chains

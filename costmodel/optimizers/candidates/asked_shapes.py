@@ -59,16 +59,19 @@ def shape_acceptances(
     """Acceptance of every shape on what is known of a drafter, in the order of the shapes.
 
     Bootstrap draws are paired, and trees are measured on requests that did not choose them. A chain
-    that a controller of goodput ends has one acceptance per batch and context, and so has the own
-    tree of a method that weighs its nodes by the roofline of its device.
+    that a controller of goodput ends has one acceptance per batch and context.
 
     Args:
         source: what is known of the drafter.
         shapes: at least one.
         generator: of the bootstrap and the split of the requests.
-        weighed: for chains that a controller of goodput ends, and trees of as many nodes as pay.
+        weighed: for chains that a controller of goodput ends.
         law: by which drafts are verified; None: that of the method.
         progress: called with a line of text per tree that is built.
+
+    Returns:
+        Of the own tree of a method that weighs its nodes by the roofline of its device one per
+        batch and context, too.
 
     Raises:
         InputError: a shape for which the source holds no acceptance.
