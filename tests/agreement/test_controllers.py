@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from costmodel.answers.settings import build_setting
+from costmodel.answers.verify_widths import verify_seconds
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
-from costmodel.laws.controllers import ema_chain, goodput_chain
+from costmodel.laws.controllers import cost_chain, ema_chain, goodput_chain
 from costmodel.laws.drafting import stopped_chain
 from costmodel.method import Stop
 from simulator.engine import simulate
@@ -16,6 +17,7 @@ from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOption
 from simulator.loop.request import Workload
 from simulator.timing.cost_timer import CostModelDraft, CostModelTimer
 from traces.kinds.acceptance import AcceptanceTrace
+from traces.replay.calibration import calibrated
 
 USERS, OUTPUT, K = 8, 6000, 6
 
@@ -109,3 +111,38 @@ def test_goodput_is_that_of_the_simulator(method, device):
     assert tokens == pytest.approx(law.tokens_per_step, rel=0.03)
     assert drafted == pytest.approx(law.lengths.mean_tokens, rel=0.05)
     assert law.lengths.shared and law.draft_tokens == K
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.05])
+@pytest.mark.parametrize(("method", "device"), [("eagle-3", "h100-sxm"), ("medusa", "l4")])
+def test_verification_that_pays_is_that_of_the_simulator(method, device, weight):
+    deployment = DeploymentNames(model="llama-3.1-8b", device=device)
+    setting = build_setting(DecodingConfiguration(method=method, deployment=deployment))
+    timer, draft = CostModelTimer(setting), CostModelDraft(setting)
+    stop = Stop(rule="cost", at=weight, least_tokens=0)
+    tokens, verified = simulated(timer, draft, stop=stop)
+    context = USERS * OUTPUT / 2.0  # on average over the run
+    seconds = np.array(
+        [
+            timer(USERS, 1.0 + n / USERS, context, []) + draft(USERS, K, context, 0)
+            for n in range(USERS * K + 1)
+        ]
+    )
+    law = cost_chain(
+        text(), K, stop, None, seconds=seconds, batch=USERS, calibration=calibrated(text())
+    )
+    assert 0.5 < law.lengths.mean_tokens < K - 0.5, "neither all nor nothing is verified"
+    assert tokens == pytest.approx(law.tokens_per_step, rel=0.03)
+    assert verified == pytest.approx(law.lengths.mean_tokens, rel=0.05)
+
+
+def test_the_seconds_of_a_width_are_those_of_the_simulator():
+    deployment = DeploymentNames(model="llama-3.1-8b", device="h100-sxm")
+    setting = build_setting(DecodingConfiguration(method="eagle-3", deployment=deployment))
+    timer, draft = CostModelTimer(setting), CostModelDraft(setting)
+    for batch in (1, 8, 64):
+        seconds = verify_seconds(setting, K, batch=batch, context=1024.0)
+        drafting = draft(batch, K, 1024.0 * batch, 0)
+        some = [batch, batch * K // 2, batch * K]
+        ran = [timer(batch, 1.0 + n / batch, 1024.0 * batch, []) for n in some]
+        assert seconds[some] == pytest.approx(np.array(ran) + drafting, rel=0.02)
