@@ -264,10 +264,10 @@ def stop_text(stop: Stop) -> str:
 
 
 def _least(rule: StopRule) -> int:
-    """Fewest draft tokens where a text names none: who weighs seconds may find that nothing
+    """Fewest draft tokens where a text names none: a controller of goodput may find that nothing
     pays.
     """
-    return 0 if rule in ("goodput", "cost") else 1
+    return 0 if rule == "goodput" else 1
 
 
 def _limits_text(limits: Shape) -> str:

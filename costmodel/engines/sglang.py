@@ -169,6 +169,9 @@ ENGINE = Engine(
             "eagle3": _drafting(name="EAGLE3", schedule=_READ),
             "mtp": _drafting(name="NEXTN", schedule=_READ),
             "dflash": _drafting(name="DFLASH", dynamic_tree="DFLASH drafts one chain"),
+            "dspark": _drafting(
+                name="DSPARK", dynamic_tree="DSPARK drafts one chain", verifies=_READ
+            ),
         },
         without={},
         parallel={

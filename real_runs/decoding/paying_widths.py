@@ -75,7 +75,7 @@ class PayingWidths:
         sure = np.array(said, dtype=np.float64).reshape(len(drafts), tree.draft_tokens)
         if self._calibration is not None:
             sure = self._calibration.accepted(sure)
-        survival = np.cumprod(sure, axis=1)
+        survival = np.cumprod(sure, axis=1).astype(np.float64)
         worth = self._earned / self._spent if self._spent else None
         width = padded_width(survival, self._seconds, worth)
         if self._weight:

@@ -95,8 +95,7 @@ class StopSection(Section):
             step picks anew.
         at: threshold of the rule; of ema and goodput the weight of the latest step, 0 for 0.2; of
             cost too, where 0 weighs the latest step alone.
-        least_tokens: draft tokens that are made in any case; goodput may always leave drafting out,
-            and cost verification.
+        least_tokens: draft tokens that are made in any case; goodput may always leave drafting out.
         most_tokens: draft tokens after which it ends in any case; 0: those of the draft.
     """
 

@@ -119,7 +119,7 @@ def test_verification_that_pays_is_that_of_the_simulator(method, device, weight)
     deployment = DeploymentNames(model="llama-3.1-8b", device=device)
     setting = build_setting(DecodingConfiguration(method=method, deployment=deployment))
     timer, draft = CostModelTimer(setting), CostModelDraft(setting)
-    stop = Stop(rule="cost", at=weight, least_tokens=0)
+    stop = Stop(rule="cost", at=weight)
     tokens, verified = simulated(timer, draft, stop=stop)
     context = USERS * OUTPUT / 2.0  # on average over the run
     seconds = np.array(

@@ -96,7 +96,7 @@ def _widths(*lengths: int, at: float = 0.0, calibrates: bool = False) -> Decides
             return ()
         longest = half.trace.depth or max(lengths)
         calibration = half.calibration if calibrates else None
-        stop = Stop(rule="cost", at=at, least_tokens=0)
+        stop = Stop(rule="cost", at=at)
         return [
             HeldOutDraft(shape=k, stop=stop, calibration=calibration)
             for k in dict.fromkeys(min(k, longest) for k in lengths)

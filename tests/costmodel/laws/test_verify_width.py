@@ -160,9 +160,7 @@ def test_the_law_is_the_walk_step_by_step(seed, batch, weight, rise):
     seconds = curve([*rise, *rise], batch * K + 1)
     steps = max(256, 8 * trace.positions // batch)
     counts, budgets = walked(trace, seconds, batch, steps, weight)
-    law = cost_chain(
-        trace, K, Stop(rule="cost", at=weight, least_tokens=0), None, seconds=seconds, batch=batch
-    )
+    law = cost_chain(trace, K, Stop(rule="cost", at=weight), None, seconds=seconds, batch=batch)
     assert law.tokens_per_step == pytest.approx(counts[0] / counts[1])
     assert law.lengths.mean_tokens == pytest.approx(counts[2] / counts[1])
     assert sum(share * mean for share, mean in law.lengths.of_batch) == pytest.approx(
@@ -178,7 +176,7 @@ def test_who_knows_how_sure_the_drafter_is_beats_every_fixed_width(batch, slope)
     seconds = 1.0 + slope * np.arange(batch * K + 1) / batch
     rates = {}
     for weight in (0.0, 0.05):
-        stop = Stop(rule="cost", at=weight, least_tokens=0)
+        stop = Stop(rule="cost", at=weight)
         law = cost_chain(trace, K, stop, None, seconds=seconds, batch=batch)
         cost = sum(
             share * seconds[round(mean * batch)] for share, mean in law.lengths.of_batch
@@ -204,7 +202,7 @@ def test_a_drafter_that_tells_nothing_leaves_the_best_fixed_width():
     law = cost_chain(
         trace,
         K,
-        Stop(rule="cost", least_tokens=0),
+        Stop(rule="cost"),
         None,
         seconds=seconds,
         batch=1,
@@ -217,7 +215,7 @@ def test_a_drafter_that_tells_nothing_leaves_the_best_fixed_width():
 
 def test_a_weight_of_no_share_or_too_few_seconds_are_refused():
     trace = recording(0, [20])
-    stop = Stop(rule="cost", least_tokens=0)
+    stop = Stop(rule="cost")
     with pytest.raises(InputError, match="9 numbers"):
         cost_chain(trace, K, stop, None, seconds=np.ones(5), batch=2)
     for wrong in (Stop(rule="cost", at=1.5), Stop(rule="ema")):

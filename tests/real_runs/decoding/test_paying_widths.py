@@ -95,7 +95,11 @@ def test_the_text_stays_that_of_the_target(tiny_model, drafter, slope, weight):
 
 def test_wider_passes_that_cost_more_are_narrower(tiny_model, drafter):
     widths = [
-        np.mean(decoded(tiny_model, PayingWidths(drafter, 1.0 + s * np.arange(K + 1)), PROMPTS)[0].drafted)
+        np.mean(
+            decoded(tiny_model, PayingWidths(drafter, 1.0 + s * np.arange(K + 1)), PROMPTS)[
+                0
+            ].drafted
+        )
         for s in (0.0, 0.1, 0.4, 5.0)
     ]
     assert widths[0] == K and widths[-1] == 0.0
@@ -109,9 +113,7 @@ def test_the_loop_takes_the_steps_of_the_law(tiny_model, drafter, prompt):
     seconds = 1.0 + 0.05 * np.arange(K + 1)
     (run,) = decoded(tiny_model, PayingWidths(drafter, seconds), [prompt])
     assert list(run.tokens) == text
-    law = cost_chain(
-        trace, K, Stop(rule="cost", least_tokens=0), None, seconds=seconds, batch=1
-    )
+    law = cost_chain(trace, K, Stop(rule="cost"), None, seconds=seconds, batch=1)
     # the loop drafts beyond what it will accept; the law as if everything before were accepted
     assert law.tokens_per_step == pytest.approx(np.mean(run.emitted), rel=0.1)
     assert law.lengths.mean_tokens == pytest.approx(np.mean(run.drafted), rel=0.25)
