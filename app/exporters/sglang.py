@@ -23,6 +23,7 @@ ADAPTIVE_FILE = "sglang-adaptive.json"
 STEP_FILE = "sglang-dspark-steps.json"
 
 _SILENT_REQUESTS = 48
+_DOWN = -0.25
 _CONTEXT = 1024  # cached tokens of a request where none are stated
 _TRIE_DEPTH = 18  # the engine's default
 _WEIGHTS = {
@@ -69,7 +70,7 @@ def export_sglang(
         if chosen.max_batch is None:
             notes.append(_silent_limit(chosen))
         arguments += _speculation(chosen, dialect, notes, approximate=approximate)
-        if chosen.varies:
+        if chosen.varies or chosen.stop.rule == "ema":
             files[ADAPTIVE_FILE] = json_lines(adaptive_config(chosen))
             arguments += _schedule_flags(chosen, notes)
         if chosen.stop.rule == "cost":
@@ -154,11 +155,24 @@ def _check_spread(chosen: DecodingConfiguration, dialect: Dialect) -> None:
         )
 
 
-def adaptive_config(chosen: DecodingConfiguration) -> dict[str, dict[str, list[int]]]:
-    """The schedule as batch-size slots with one step count each: a list of one cannot adapt away
-    from it.
+def adaptive_config(chosen: DecodingConfiguration) -> dict[str, object]:
+    """The schedule as batch-size slots: with one step count each, from which a slot cannot adapt
+    away; where drafts follow what was accepted lately, with every other one up to the longest.
+
+    Thresholds are those that SGLang ships: down a quarter of a token late, up at once.
     """
-    return {str(start): {"candidate_steps": [tokens]} for start, tokens in chosen.steps}
+    if chosen.stop.rule != "ema":
+        return {str(start): {"candidate_steps": [tokens]} for start, tokens in chosen.steps}
+    weight = {"ema_alpha": chosen.stop.at} if chosen.stop.at else {}
+    slots = {
+        str(start): {
+            "candidate_steps": sorted({*range(1, tokens, 2), tokens}),
+            "up_hysteresis": 0.0,
+            "down_hysteresis": _DOWN,
+        }
+        for start, tokens in chosen.steps or ((1, chosen.draft_tokens),)
+    }
+    return {**slots, **weight}
 
 
 def captured_batches(chosen: DecodingConfiguration, largest: int) -> list[int]:
