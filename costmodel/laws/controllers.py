@@ -29,7 +29,7 @@ from traces.replay.walk import Replay
 EMA_WEIGHT = 0.2  # of the latest step, where a stop rule names no other
 _LAPS = 8  # times that a batch together walks along the recording
 _LEAST_STEPS = 256
-_BUDGETS = 16  # of a batch that divides its tokens, in the mean of its passes
+_BUDGETS = 8  # of a batch that divides its tokens, in the mean of its passes
 
 Whole = NDArray[np.int64]
 
@@ -210,7 +210,9 @@ def _budgets(verified: Whole, batch: int) -> tuple[tuple[float, float], ...]:
     """
     used = np.flatnonzero(verified)
     often = verified[used]
-    groups = np.minimum(np.cumsum(often) * _BUDGETS // (often.sum() + 1), _BUDGETS - 1)
+    groups = np.arange(used.size)
+    if used.size > _BUDGETS:
+        groups = np.minimum(np.cumsum(often) * _BUDGETS // (often.sum() + 1), _BUDGETS - 1)
     pairs = []
     for group in np.unique(groups):
         part = groups == group

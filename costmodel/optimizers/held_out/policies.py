@@ -244,7 +244,7 @@ PUBLISHED: tuple[Policy, ...] = (
         drafts=_widths(7),
     ),
     Policy(
-        name="the same, calibrated",
+        name="DSpark's verification, calibrated",
         source="SGLang's confidence calibration",
         drafts=_widths(7, calibrates=True),
     ),
