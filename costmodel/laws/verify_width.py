@@ -21,7 +21,7 @@ def verified_widths(survival: Array, seconds: Array, worth: float | None = None)
     """Draft tokens of every request that a batch verifies in one pass of all of them.
 
     Example:
-        >>> verified_widths(np.array([[0.9, 0.8], [0.3, 0.1]]), 1.0 + 0.4 * np.arange(5.0)).tolist()
+        >>> verified_widths(np.array([[0.9, 0.8], [0.3, 0.1]]), 1.0 + 0.3 * np.arange(5.0)).tolist()
         [2, 0]
 
     Args:
