@@ -148,7 +148,7 @@ class HeldOutPolicy(Row):
         return self.source is not None and any("+" in run.draft for run in self.drafts)
 
     @property
-    def one_shape(self) -> Annotated[str, Column("That gain in percent.", "one shape gains")]:
+    def one_shape(self) -> Annotated[str, Column("That gain in percent.", "one shape")]:
         """The gain of one shape for the batch in percent; empty where it is that shape."""
         return "" if self.schedule_gain_ratio is None else f"{self.schedule_gain_ratio:+.1%}"
 
