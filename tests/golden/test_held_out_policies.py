@@ -3,7 +3,15 @@ shipped recording."""
 
 import csv
 
-from tests.golden.held_out_policies import COLUMNS, FILE, RECORDED, lines, recordings, summary
+from tests.golden.held_out_policies import (
+    COLUMNS,
+    FILE,
+    RECORDED,
+    lines,
+    recordings,
+    schedule_by_load,
+    summary,
+)
 
 
 def committed():
