@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.laws.acceptance import Acceptance, from_replay
+from costmodel.laws.acceptance import MATCHING, Acceptance, Law, drawn_lengths, from_replay
 from costmodel.laws.draft_lengths import DraftLengths, draft_lengths
 from costmodel.method import Stop
 from costmodel.passes.ops import Array
@@ -127,7 +127,7 @@ def goodput_chain(
         rows=np.ones(chosen.size - 1),
         shared=True,
     )
-    replay = walk.replay(draft_tokens)
+    replay = walk.replay(draft_tokens, trace.requests)
     return replace(from_replay(replay, draws), stop=stop, lengths=shares)
 
 
@@ -140,9 +140,9 @@ def cost_chain(
     seconds: Array,
     batch: int,
     calibration: Calibration | None = None,
+    law: Law = MATCHING,
 ) -> Acceptance:
-    """What chains of a batch emit that are drafted whole, and verified as far as that seems to pay,
-    by matching.
+    """What chains of a batch emit that are drafted whole, and verified as far as that seems to pay.
 
     A draft token survives with the product of the probabilities up to it, as if everything before
     it had been accepted. The likeliest tokens of the whole batch are verified, so many that most
@@ -157,13 +157,14 @@ def cost_chain(
             [batch * K + 1].
         batch: requests that decode together, >= 1.
         calibration: of the drafter's probabilities; None: they are taken as they are.
+        law: how drafts are verified: by matching, or as one chain of draws.
 
     Returns:
         Of this batch and these seconds alone; draft tokens are those that were verified.
 
     Raises:
-        InputError: another rule, a weight above 1, seconds of another shape, or a recording of too
-            low a level.
+        InputError: another rule, a lossy law, a weight above 1, seconds of another shape, or a
+            recording of too low a level.
     """
     from traces.replay.compiled_controllers import walk_cost
 
@@ -172,12 +173,20 @@ def cost_chain(
             "must be cost, with a weight in 0..1", key="stop", value=(stop.rule, stop.at)
         )
     trace.require(3, "verifying as much of a draft as pays")
-    assert trace.draft_probs is not None
     most = min(stop.most_tokens or draft_tokens, draft_tokens)
     if seconds.ndim != 1 or seconds.size <= batch * most or not np.all(seconds > 0.0):
         rule = f"must be {batch * most + 1} numbers > 0, one per verified draft token"
         raise InputError(rule, key="seconds", value=list(seconds.shape))
-    walk = _batch_walk(trace, draft_tokens, batch)
+    if law.lossy:
+        raise InputError("is not known for a part of a draft", key="rule", value=law.rule)
+    recorded = trace.requests
+    if law.by_matching:
+        walk = _batch_walk(trace, draft_tokens, batch)
+    else:  # every lap has draws of its own
+        trace = trace.select(np.tile(np.arange(recorded), _LAPS))
+        emitted = drawn_lengths(trace, law, draft_tokens, np.random.default_rng(0))
+        walk = _batch_walk(trace, draft_tokens, batch, emitted.astype(np.int64), laps=1)
+    assert trace.draft_probs is not None
     sure = trace.draft_probs[walk.starts, 0].astype(np.float64)
     lengths = np.zeros(most + 1, dtype=np.int64)
     verified = walk_cost(
@@ -200,8 +209,9 @@ def cost_chain(
         rows=np.ones(most),
         of_batch=_budgets(verified, batch),
     )
-    replay = walk.replay(draft_tokens)
-    return replace(from_replay(replay, draws), stop=stop, lengths=shares)
+    replay = walk.replay(draft_tokens, recorded)
+    accepted = from_replay(replay, draws, rule=law.rule, note=law.note)
+    return replace(accepted, stop=stop, lengths=shares)
 
 
 def _budgets(verified: Whole, batch: int) -> tuple[tuple[float, float], ...]:
@@ -245,9 +255,11 @@ class _BatchWalk:
     steps: int
     counts: Whole
 
-    def replay(self, draft_tokens: int) -> Replay:
-        """The counts as those of a replay of chains of K draft tokens."""
-        tokens, steps, proposed, drafted = self.counts
+    def replay(self, draft_tokens: int, requests: int) -> Replay:
+        """The counts as those of a replay of chains of K draft tokens; of so many recorded requests,
+        which may stand there several times.
+        """
+        tokens, steps, proposed, drafted = self.counts.reshape(4, -1, requests).sum(axis=1)
         return Replay(
             draft_tokens=draft_tokens,
             tokens=tokens,
@@ -257,8 +269,16 @@ class _BatchWalk:
         )
 
 
-def _batch_walk(trace: AcceptanceTrace, draft_tokens: int, batch: int) -> _BatchWalk:
-    """A batch whose requests begin at equal distances along the recording.
+def _batch_walk(
+    trace: AcceptanceTrace,
+    draft_tokens: int,
+    batch: int,
+    drawn: Whole | None = None,
+    *,
+    laps: int = _LAPS,
+) -> _BatchWalk:
+    """A batch whose requests begin at equal distances along the recording, which emits what is
+    matched there or what was drawn, [positions].
 
     Raises:
         InputError: a recording without a step.
@@ -273,12 +293,12 @@ def _batch_walk(trace: AcceptanceTrace, draft_tokens: int, batch: int) -> _Batch
     count = int(starts.sum())
     return _BatchWalk(
         starts=starts,
-        emitted=emitted[starts],
+        emitted=(emitted if drawn is None else drawn)[starts],
         drafted=drafted[starts],
         left=(np.repeat(trace.offsets[1:], lengths) - place)[starts],
         request=np.repeat(np.arange(trace.requests), lengths)[starts],
         places=np.linspace(0, count, batch, endpoint=False).astype(np.int64),
-        steps=max(_LEAST_STEPS, _LAPS * count // batch),
+        steps=max(_LEAST_STEPS, laps * count // batch),
         counts=np.zeros((4, trace.requests), dtype=np.int64),
     )
 

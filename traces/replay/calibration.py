@@ -45,17 +45,19 @@ class Calibration:
         return np.asarray(np.interp(probabilities, self.probabilities, self.shares))
 
 
-def calibrated(trace: AcceptanceTrace) -> Calibration:
+def calibrated(trace: AcceptanceTrace, kept: Floats | None = None) -> Calibration:
     """What a recording says of its drafter's probabilities.
 
     Args:
-        trace: level 3 (probabilities), matched token by token.
+        trace: level 3 (probabilities).
+        kept: probability that a draft token for every position is accepted if those before it are,
+            float64[positions]; None: tokens are matched.
 
     Raises:
         InputError: a lower level, or no step.
     """
     trace.require(3, "calibrating how sure a drafter is")
-    sure, right = _judged(trace)
+    sure, right = _judged(trace) if kept is None else _kept(trace, kept)
     if not sure.size:
         raise InputError(
             "the trace has no decoding step to average over", file=trace.file, key="steps", value=0
@@ -80,7 +82,15 @@ def calibrated(trace: AcceptanceTrace) -> Calibration:
     )
 
 
-def _judged(trace: AcceptanceTrace) -> tuple[Floats, NDArray[np.bool_]]:
+def _kept(trace: AcceptanceTrace, kept: Floats) -> tuple[Floats, Floats]:
+    """Draft probabilities at which steps can start, and what is accepted of them."""
+    assert trace.draft_probs is not None
+    index = np.arange(trace.positions) - np.repeat(trace.offsets[:-1], trace.output_tokens)
+    starts = index >= trace.first_step_position
+    return trace.draft_probs[starts, 0].astype(np.float64), kept[starts]
+
+
+def _judged(trace: AcceptanceTrace) -> tuple[Floats, NDArray[np.generic]]:
     """Draft probabilities of tokens that a chain would reach, and whether they are right.
 
     A drafter whose ranks depend on the depth is judged at all of its depths together.

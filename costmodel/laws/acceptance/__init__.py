@@ -2,7 +2,13 @@
 
 from costmodel.laws.acceptance.imitated import drawn_ranks, drawn_recording
 from costmodel.laws.acceptance.per_step import Acceptance, from_replay
-from costmodel.laws.acceptance.recorded import accepted_by, drawn_lengths, replay_by, sibling_law
+from costmodel.laws.acceptance.recorded import (
+    accepted_by,
+    drawn_lengths,
+    kept_tokens,
+    replay_by,
+    sibling_law,
+)
 from costmodel.laws.acceptance.rules import MATCHING, RULES, Law, law_for, several_chains
 from costmodel.laws.acceptance.siblings import (
     ASSUMED_SIBLINGS,
@@ -36,6 +42,7 @@ __all__ = [
     "from_depth_rates",
     "from_replay",
     "geometric",
+    "kept_tokens",
     "law_for",
     "length_rates",
     "longest_of",

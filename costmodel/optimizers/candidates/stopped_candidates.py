@@ -11,7 +11,7 @@ import numpy as np
 
 from costmodel.answers.estimate import Setting, step_cost
 from costmodel.answers.verify_widths import verify_seconds
-from costmodel.laws.acceptance import MATCHING, Acceptance, Law, geometric
+from costmodel.laws.acceptance import MATCHING, Acceptance, Law, geometric, kept_tokens
 from costmodel.laws.controllers import cost_chain, ema_chain, goodput_chain
 from costmodel.laws.drafting import stopped_chain
 from costmodel.method import WEIGHING, Stop
@@ -65,18 +65,28 @@ def stopped_candidates(
             key="stop.rule",
             value=stop.rule,
         )
-    calibration = calibrated(trace) if stop.rule == "cost" else None
+    kept = kept_tokens(trace, law) if stop.rule == "cost" else None
+    calibration = calibrated(trace, kept) if stop.rule == "cost" else None
     candidates = []
     for batch, context, most in product(batches, contexts, lengths):
         if stop.rule == "cost":
             seconds = verify_seconds(setting, most, batch=batch, context=float(context))
             chain = cost_chain(
-                trace, most, stop, draws, seconds=seconds, batch=batch, calibration=calibration
+                trace,
+                most,
+                stop,
+                draws,
+                seconds=seconds,
+                batch=batch,
+                calibration=calibration,
+                law=law,
             )
         else:
             seconds = _chain_seconds(setting, most, batch=batch, context=context)
             chain = goodput_chain(trace, most, stop, draws, seconds=seconds, batch=batch)
-        candidates.append(replace(chain, holds_at=(batch, context), note=note))
+        if stop.rule == "goodput":
+            chain = replace(chain, note=note)
+        candidates.append(replace(chain, holds_at=(batch, context)))
     return candidates
 
 

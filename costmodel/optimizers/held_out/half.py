@@ -13,7 +13,14 @@ import numpy as np
 from costmodel.answers.chains import step_seconds
 from costmodel.answers.steps.setting import Setting
 from costmodel.answers.verify_widths import verify_seconds
-from costmodel.laws.acceptance import Acceptance, Law, accepted_by, geometric, law_for
+from costmodel.laws.acceptance import (
+    Acceptance,
+    Law,
+    accepted_by,
+    geometric,
+    kept_tokens,
+    law_for,
+)
 from costmodel.laws.controllers import cost_chain, ema_chain, goodput_chain
 from costmodel.laws.drafting import dynamic_tree, stopped_chain
 from costmodel.laws.prompt_states import recorded_acceptance
@@ -144,7 +151,7 @@ class Half:
         Raises:
             InputError: a recording without them.
         """
-        return calibrated(self.trace)
+        return calibrated(self.trace, kept_tokens(self.trace, self.law))
 
     @property
     def lengths(self) -> list[int]:
@@ -257,4 +264,5 @@ class Half:
             seconds=self.costs.width_seconds(most, place),
             batch=batch,
             calibration=calibration,
+            law=self.law,
         )

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.laws.acceptance import drawn_lengths
+from costmodel.laws.acceptance import drawn_lengths, kept_tokens
 from costmodel.laws.drafting import stopped
 from costmodel.laws.refining import refine_of
 from costmodel.method import Batch, Stop
@@ -162,7 +162,7 @@ def build_drafts(scenario: Scenario, generator: np.random.Generator) -> Drafts:
         budget_per_request=np.inf
         if batch.budget_per_request is None
         else float(batch.budget_per_request),
-        sure=_sure(options),
+        sure=np.resize(_sure(options), emits.size),
         within_output=bool(scenario.scheduler.drafts_within_output),
         lengths=np.arange(most + 1, dtype=np.int32),
     )
@@ -315,7 +315,7 @@ def _sure(options: SpeculationOptions) -> Real:
         trace.draft_probs[index >= trace.first_step_position, 0], dtype=np.float64
     )
     weighs = "cost" in (options.stop.rule, options.policy.rule if options.policy else "")
-    return calibrated(trace).accepted(sure) if weighs else sure
+    return calibrated(trace, kept_tokens(trace, options.law)).accepted(sure) if weighs else sure
 
 
 def _lengths(options: SpeculationOptions) -> Small:

@@ -8,13 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from costmodel.laws.acceptance import MATCHING, accepted_by, kept_tokens, law_for
 from costmodel.laws.controllers import cost_chain
 from costmodel.laws.verify_width import padded_width, verified_widths
 from costmodel.method import Stop
 from hardware_profiles.errors import InputError
 from tests.property_examples import examples
 from traces.kinds.acceptance import AcceptanceTrace
+from traces.library import trace_file
 from traces.replay.calibration import calibrated
+from traces.storage.acceptance_file import read_acceptance
 
 K = 4
 chances = st.lists(
@@ -220,3 +223,38 @@ def test_a_weight_of_no_share_or_too_few_seconds_are_refused():
     for wrong in (Stop(rule="cost", at=1.5), Stop(rule="ema")):
         with pytest.raises(InputError, match="must be cost"):
             cost_chain(trace, K, wrong, None, seconds=np.ones(5), batch=1)
+
+
+@pytest.mark.parametrize("method", ["draft-model", "layer-skip"])
+def test_drafts_that_are_drawn_stay_as_often_as_their_law_says(method):
+    """Where a further token costs nothing, whole drafts are verified, by the rejection test too."""
+    trace = read_acceptance(trace_file(f"level-3/smollm2-135m--{method}--t1"))
+    law = law_for(trace, "token_rejection", [K])
+    assert not law.by_matching
+    calibration = calibrated(trace, kept_tokens(trace, law))
+    chain = cost_chain(
+        trace,
+        K,
+        Stop(rule="cost"),
+        None,
+        seconds=np.ones(K + 1),
+        batch=1,
+        calibration=calibration,
+        law=law,
+    )
+    whole = accepted_by(trace, law, K, None)
+    assert chain.rule == "token_rejection"
+    assert chain.tokens_per_step == pytest.approx(whole.tokens_per_step, rel=0.02)
+    matched = accepted_by(trace, MATCHING, K, None)
+    assert chain.tokens_per_step > matched.tokens_per_step
+    dear = cost_chain(
+        trace, K, Stop(rule="cost"), None, seconds=1.0 + np.arange(K + 1.0), batch=1, law=law
+    )
+    assert dear.lengths.mean_tokens < 0.5
+
+
+def test_rules_that_change_the_text_are_refused():
+    trace = read_acceptance(trace_file("level-3/smollm2-135m--draft-model--t1"))
+    law = law_for(trace, "typical", [K])
+    with pytest.raises(InputError, match="part of a draft"):
+        cost_chain(trace, K, Stop(rule="cost"), None, seconds=np.ones(5), batch=1, law=law)
