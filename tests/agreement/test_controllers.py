@@ -9,7 +9,7 @@ import pytest
 from costmodel.answers.settings import build_setting
 from costmodel.answers.verify_widths import verify_seconds
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
-from costmodel.laws.acceptance import accepted_by, kept_tokens, law_for
+from costmodel.laws.acceptance import accepted_by, accepted_shares, law_for
 from costmodel.laws.controllers import cost_chain, ema_chain, goodput_chain
 from costmodel.laws.drafting import stopped_chain
 from costmodel.method import Batch, Stop
@@ -188,7 +188,7 @@ def test_batches_that_choose_walk_along_drafts_that_are_drawn(stop):
             None,
             seconds=seconds,
             batch=USERS,
-            calibration=calibrated(trace, kept_tokens(trace, rejecting)),
+            calibration=calibrated(trace, accepted_shares(trace, rejecting)),
             law=rejecting,
         )
         verified = result.counters["drafted"] / result.counters["steps"]

@@ -45,19 +45,19 @@ class Calibration:
         return np.asarray(np.interp(probabilities, self.probabilities, self.shares))
 
 
-def calibrated(trace: AcceptanceTrace, kept: Floats | None = None) -> Calibration:
+def calibrated(trace: AcceptanceTrace, accepted: Floats | None = None) -> Calibration:
     """What a recording says of its drafter's probabilities.
 
     Args:
         trace: level 3 (probabilities).
-        kept: probability that a draft token for every position is accepted if those before it are,
+        accepted: probability that a draft token for every position is accepted if those before it are,
             float64[positions]; None: tokens are matched.
 
     Raises:
         InputError: a lower level, or no step.
     """
     trace.require(3, "calibrating how sure a drafter is")
-    sure, right = _judged(trace) if kept is None else _kept(trace, kept)
+    sure, right = _judged(trace) if accepted is None else _drawn(trace, accepted)
     if not sure.size:
         raise InputError(
             "the trace has no decoding step to average over", file=trace.file, key="steps", value=0
@@ -82,12 +82,12 @@ def calibrated(trace: AcceptanceTrace, kept: Floats | None = None) -> Calibratio
     )
 
 
-def _kept(trace: AcceptanceTrace, kept: Floats) -> tuple[Floats, Floats]:
+def _drawn(trace: AcceptanceTrace, accepted: Floats) -> tuple[Floats, Floats]:
     """Draft probabilities at which steps can start, and what is accepted of them."""
     assert trace.draft_probs is not None
     index = np.arange(trace.positions) - np.repeat(trace.offsets[:-1], trace.output_tokens)
     starts = index >= trace.first_step_position
-    return trace.draft_probs[starts, 0].astype(np.float64), kept[starts]
+    return trace.draft_probs[starts, 0].astype(np.float64), accepted[starts]
 
 
 def _judged(trace: AcceptanceTrace) -> tuple[Floats, NDArray[np.generic]]:

@@ -4,8 +4,8 @@ from costmodel.laws.acceptance.imitated import drawn_ranks, drawn_recording, dra
 from costmodel.laws.acceptance.per_step import Acceptance, from_replay
 from costmodel.laws.acceptance.recorded import (
     accepted_by,
+    accepted_shares,
     drawn_lengths,
-    kept_tokens,
     replay_by,
     sibling_law,
 )
@@ -35,6 +35,7 @@ __all__ = [
     "DepthRates",
     "Law",
     "accepted_by",
+    "accepted_shares",
     "counted_rates",
     "drawn_lengths",
     "drawn_ranks",
@@ -43,7 +44,6 @@ __all__ = [
     "from_depth_rates",
     "from_replay",
     "geometric",
-    "kept_tokens",
     "law_for",
     "length_rates",
     "longest_of",

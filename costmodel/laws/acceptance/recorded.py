@@ -76,7 +76,7 @@ def drawn_lengths(
     return lossy_lengths(trace, shape, _candidates(trace, law)).astype(np.int32)
 
 
-def kept_tokens(trace: AcceptanceTrace, law: Law) -> Array | None:
+def accepted_shares(trace: AcceptanceTrace, law: Law) -> Array | None:
     """How likely a draft token for every position is accepted if those before it are; None where
     tokens are matched, so that ranks tell.
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from costmodel.answers.estimate import Setting, step_cost
 from costmodel.answers.verify_widths import verify_seconds
-from costmodel.laws.acceptance import MATCHING, Acceptance, Law, geometric, kept_tokens
+from costmodel.laws.acceptance import MATCHING, Acceptance, Law, accepted_shares, geometric
 from costmodel.laws.controllers import cost_chain, ema_chain, goodput_chain
 from costmodel.laws.drafting import stopped_chain
 from costmodel.method import WEIGHING, Stop
@@ -65,8 +65,8 @@ def stopped_candidates(
             key="stop.rule",
             value=stop.rule,
         )
-    kept = kept_tokens(trace, law) if stop.rule == "cost" else None
-    calibration = calibrated(trace, kept) if stop.rule == "cost" else None
+    shares = accepted_shares(trace, law) if stop.rule == "cost" else None
+    calibration = calibrated(trace, shares) if stop.rule == "cost" else None
     candidates = []
     for batch, context, most in product(batches, contexts, lengths):
         if stop.rule == "cost":

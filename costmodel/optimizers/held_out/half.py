@@ -17,8 +17,8 @@ from costmodel.laws.acceptance import (
     Acceptance,
     Law,
     accepted_by,
+    accepted_shares,
     geometric,
-    kept_tokens,
     law_for,
 )
 from costmodel.laws.controllers import cost_chain, ema_chain, goodput_chain
@@ -151,7 +151,7 @@ class Half:
         Raises:
             InputError: a recording without them.
         """
-        return calibrated(self.trace, kept_tokens(self.trace, self.law))
+        return calibrated(self.trace, accepted_shares(self.trace, self.law))
 
     @property
     def lengths(self) -> list[int]:

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.laws.acceptance import drawn_lengths, kept_tokens
+from costmodel.laws.acceptance import accepted_shares, drawn_lengths
 from costmodel.laws.drafting import stopped
 from costmodel.laws.refining import refine_of
 from costmodel.method import Batch, Stop
@@ -328,7 +328,7 @@ def _sure(options: SpeculationOptions) -> Real:
         trace.draft_probs[index >= trace.first_step_position, 0], dtype=np.float64
     )
     weighs = "cost" in (options.stop.rule, options.policy.rule if options.policy else "")
-    return calibrated(trace, kept_tokens(trace, options.law)).accepted(sure) if weighs else sure
+    return calibrated(trace, accepted_shares(trace, options.law)).accepted(sure) if weighs else sure
 
 
 def _lengths(options: SpeculationOptions) -> Small:

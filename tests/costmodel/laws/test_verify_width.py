@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.laws.acceptance import MATCHING, accepted_by, kept_tokens, law_for
+from costmodel.laws.acceptance import MATCHING, accepted_by, accepted_shares, law_for
 from costmodel.laws.controllers import cost_chain
 from costmodel.laws.verify_width import padded_width, verified_widths
 from costmodel.method import Stop
@@ -231,7 +231,7 @@ def test_drafts_that_are_drawn_stay_as_often_as_their_law_says(method):
     trace = read_acceptance(trace_file(f"level-3/smollm2-135m--{method}--t1"))
     law = law_for(trace, "token_rejection", [K])
     assert not law.by_matching
-    calibration = calibrated(trace, kept_tokens(trace, law))
+    calibration = calibrated(trace, accepted_shares(trace, law))
     chain = cost_chain(
         trace,
         K,
