@@ -401,7 +401,7 @@ StopRule = Annotated[
     Field(
         (
             "When a draft ends before K: probability:0.6, product:0.5,least=1,most=8, ema or"
-            " goodput; a dynamic tree: gain:0.1."
+            " goodput; how much of it is verified: cost; a dynamic tree: gain:0.1."
         ),
         Group.DRAFTING,
     ),

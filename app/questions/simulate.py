@@ -134,8 +134,8 @@ class SimulateQuestion(
             (
                 "Who sets the draft length while serving, compared on the same requests: names with"
                 " commas between, "
-                "or all. ours (by batch, as exported), vllm, sglang, sglang-throughput, nightjar,"
-                " goodput, fixed, plain, "
+                "or all. ours (by batch, as exported), cost, vllm, sglang, sglang-throughput,"
+                " tensorrt-llm, nightjar, goodput, fixed, plain, "
                 "and the bounds expected and oracle. --draft-tokens is the longest."
             ),
             Group.SEARCH,

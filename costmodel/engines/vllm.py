@@ -200,6 +200,13 @@ ENGINE = Engine(
                 ),
             ),
             "dflash": _drafting(name="dflash", releases=Gate(first="0.20.2")),
+            "dspark": _drafting(
+                name="dspark",
+                releases=Gate(first="0.25.1"),
+                verifies=Gate(
+                    first="0.29.0", why="older releases verify whole drafts of a confidence head"
+                ),
+            ),
             "medusa": _drafting(
                 name="medusa",
                 releases=Gate(first="0.8.5", last="0.32.0"),

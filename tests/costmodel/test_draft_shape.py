@@ -22,7 +22,7 @@ counts = st.integers(1, 4095)
 ratios = st.integers(0, 1000).map(lambda thousandths: thousandths / 1000)
 stops = st.none() | st.builds(
     Stop,
-    rule=st.sampled_from(["probability", "product", "gain", "ema", "goodput"]),
+    rule=st.sampled_from(["probability", "product", "gain", "ema", "goodput", "cost"]),
     at=ratios,
     least_tokens=st.integers(0, 4),
     most_tokens=st.integers(0, 9),
