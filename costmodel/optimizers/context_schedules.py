@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.configuration import DecodingConfiguration
+from costmodel.optimizers.against_off import under_schedule
 from costmodel.optimizers.chain_gains import chains_of, gain_doubt
+from costmodel.optimizers.pricing import Evaluation, evaluate
 from costmodel.optimizers.schedule import Schedule, batch_schedule
 from costmodel.optimizers.search import Optimum
 from hardware_profiles.errors import InfeasibleError
@@ -50,11 +52,10 @@ def context_schedules(optimum: Optimum) -> list[ContextSchedule]:
         contender = evaluation.contender
         own = {s.context: s.schedule for s in optimum.schedules if s.source == contender.source}
         chains = chains_of(contender)
-        if len(own) < 2:
+        if len(own) < 2 or not any(drafts for s in own.values() for *_, drafts in s.ranges):
             continue
         columns = [column for column, context in enumerate(optimum.contexts) if context in own]
-        rates = np.where(np.isfinite(evaluation.value), evaluation.value, np.nan)[chains]
-        rates = rates.transpose(2, 1, 0)[columns]
+        rates = _rates(evaluation, chains).transpose(2, 1, 0)[columns]
         runs = np.asarray(np.isfinite(rates).any(axis=(0, 2)))
         batches = [batch for batch, ok in zip(optimum.batches, runs.tolist(), strict=True) if ok]
         lengths = [contender.candidates[i].draft_tokens for i in chains]
@@ -82,6 +83,23 @@ def context_schedules(optimum: Optimum) -> list[ContextSchedule]:
             )
         )
     return schedules
+
+
+def _rates(evaluation: Evaluation, chains: Sequence[int]) -> NDArray[np.float64]:
+    """Tokens per second of chains at every point, as a schedule runs them; NaN where they are not
+    allowed.
+    """
+    value = evaluation.value[chains]
+    off = [evaluation.contender.candidates[i] for i in chains[:1]]
+    loaded = evaluate(
+        under_schedule(evaluation.contender, off),
+        batch=evaluation.batch,
+        context=evaluation.context,
+        limits=evaluation.limits,
+        floor=evaluation.floor,
+    )
+    value[:1] = loaded.value
+    return np.where(np.isfinite(value), value, np.nan)
 
 
 def _loss(

@@ -102,10 +102,12 @@ def group(
 
 @compiled
 def drafts_at_once(replica: Replica) -> tuple[int, float]:
-    """Drafts of an iteration, and the cached tokens that they read."""
+    """Drafts of an iteration, and the cached tokens that they read; where nothing is drafted, the
+    requests beside which the drafter stands idle.
+    """
     if replica.decoding == 0:
         return 0, 0.0
-    count = replica.drafts_at_once
+    count = replica.drafts_at_once if replica.longest_new_draft else replica.decoding
     return count, replica.context_tokens * count / replica.decoding
 
 

@@ -56,6 +56,8 @@ def schedule_rows(answer: Recommendation, *, source: int | None = None) -> list[
             schedule=s.schedule.ranges,
             schedule_loss_ratio=s.schedule.loss_ratio,
             schedule_worst_loss_ratio=s.schedule.worst_loss_ratio,
+            idle_loss_ratio=None if s.against_off is None else s.against_off.idle_loss_ratio,
+            gain_over_off_ratio=None if s.against_off is None else s.against_off.gain_ratio,
             configuration=s.configuration.to_json(),
         )
         for s in answer.optimum.schedules

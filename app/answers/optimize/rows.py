@@ -406,6 +406,14 @@ class ContextScheduleRow(Row):
     schedule: Annotated[Sequence[Range], Column("First batch, last batch and draft tokens.")]
     schedule_loss_ratio: Annotated[float, Column("Mean loss against the best length.")]
     schedule_worst_loss_ratio: Annotated[float, Column("Most that a batch loses.")]
+    idle_loss_ratio: Annotated[
+        float | None,
+        Column("Most that its ranges without drafts lose to a server without the drafter."),
+    ]
+    gain_over_off_ratio: Annotated[
+        float | None,
+        Column("What ranges that draft gain on average over a server without the drafter."),
+    ]
     configuration: Annotated[Mapping[str, Any], Column("What to run, as `--config` reads it.")]
 
 

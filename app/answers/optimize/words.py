@@ -131,18 +131,46 @@ def margin_lines(cells: Sequence[CellRow]) -> Iterator[str]:
 def schedule_lines(
     search: Recommendation, schedules: Sequence[ContextScheduleRow]
 ) -> Iterator[str]:
-    """The draft length by batch of the drafter that wins at the smallest batch, at every
+    """The draft length by batch of the drafter that wins at the smallest batch that drafts, at every
     context.
     """
     for schedule, row in zip(search.optimum.schedules, schedules, strict=True):
-        first = next(c.winner for c in search.optimum.cells if c.winner.context == schedule.context)
-        if first.topology == "off" or first.contender.source != schedule.source:
+        here = (c.winner for c in search.optimum.cells if c.winner.context == schedule.context)
+        first = next((winner for winner in here if winner.topology != "off"), None)
+        if first is None or first.contender.source != schedule.source:
             continue
         yield (
             f"schedule of {row.drafter} at context {row.context:,}: {_ranges_words(row)} (at most"
             f" {100 * row.schedule_worst_loss_ratio:.1f} % slower than the best K of any batch)"
         )
         yield from _against_table(search, schedule)
+        yield from _off_lines(search, schedule)
+
+
+def _off_lines(search: Recommendation, scheduled: MethodSchedule) -> Iterator[str]:
+    """What ranges without drafts cost, as their drafter stays loaded, and whether it is better left
+    out altogether.
+    """
+    against = scheduled.against_off
+    if against is None or not (against.off_altogether or against.idle_loss_ratio is not None):
+        return
+    if against.off_altogether:
+        yield (
+            "  off altogether: the best ranges that draft are"
+            f" {100 * -against.gain_ratio:.1f} % slower on average than a server without the drafter"
+        )
+    else:
+        yield (
+            f"  {100 * against.gain_ratio:.1f} % faster on average than a server without the drafter"
+        )
+    if against.idle_loss_ratio is not None:
+        setting = search.contenders[scheduled.source].setting
+        runs = setting.engine.idle_drafter.follows and setting.drafter.kv_values_per_token
+        why = f", and {setting.engine.name} runs it to keep its cache in step" if runs else ""
+        yield (
+            f"  K=0 leaves the drafter loaded{why}: up to"
+            f" {100 * max(against.idle_loss_ratio, 0.0):.1f} % slower than without it"
+        )
 
 
 def shared_schedule_lines(
