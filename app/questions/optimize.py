@@ -102,6 +102,13 @@ class OptimizeQuestion(
     ] = ""
     batch: Batch = DEFAULT_BATCHES
     context: Context = (1024,)
+    by_context: Annotated[
+        bool,
+        Field(
+            "Replay recordings near each --context alone, where acceptance changes with it.",
+            Group.DRAFTING,
+        ),
+    ] = False
     against: Against = ""
     shape: DraftShapes = None
     draft_tokens: DraftTokens = None

@@ -48,14 +48,17 @@ def context_schedules(optimum: Optimum) -> list[ContextSchedule]:
     schedules: list[ContextSchedule] = []
     if len(optimum.contexts) < 2:
         return schedules
-    for evaluation in optimum.evaluations:
-        contender = evaluation.contender
-        own = {s.context: s.schedule for s in optimum.schedules if s.source == contender.source}
+    for source in dict.fromkeys(e.contender.source for e in optimum.evaluations):
+        # one evaluation, or one by context where acceptance is known by context
+        evaluations = [e for e in optimum.evaluations if e.contender.source == source]
+        contender = evaluations[0].contender
+        own = {s.context: s.schedule for s in optimum.schedules if s.source == source}
         chains = chains_of(contender)
         if len(own) < 2 or not any(drafts for s in own.values() for *_, drafts in s.ranges):
             continue
         columns = [column for column, context in enumerate(optimum.contexts) if context in own]
-        rates = _rates(evaluation, chains).transpose(2, 1, 0)[columns]
+        known = np.stack([_rates(evaluation, chains) for evaluation in evaluations])
+        rates = np.fmax.reduce(known).transpose(2, 1, 0)[columns]
         runs = np.asarray(np.isfinite(rates).any(axis=(0, 2)))
         batches = [batch for batch, ok in zip(optimum.batches, runs.tolist(), strict=True) if ok]
         lengths = [contender.candidates[i].draft_tokens for i in chains]
@@ -78,9 +81,7 @@ def context_schedules(optimum: Optimum) -> list[ContextSchedule]:
             draft_tokens=max(draft_tokens for *_, draft_tokens in shared.ranges),
         )
         schedules.append(
-            ContextSchedule(
-                source=contender.source, configuration=chosen, schedule=shared, losses=losses
-            )
+            ContextSchedule(source=source, configuration=chosen, schedule=shared, losses=losses)
         )
     return schedules
 

@@ -73,7 +73,12 @@ def draft_grid(
     seconds = np.array(np.broadcast_to(drafting_s, shape))
     if setting.keeps_drafter:
         idle = idle_step(
-            d, drafter, setting.plain_overhead, setting.engine.idle_drafter, batch=b[0], context=c[0]
+            d,
+            drafter,
+            setting.plain_overhead,
+            setting.engine.idle_drafter,
+            batch=b[0],
+            context=c[0],
         )
         seconds[queries == 1.0] = idle.draft_s + setting.engine.idle_drafter.step_s
     return seconds

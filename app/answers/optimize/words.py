@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 from app.answers.breakeven.rows import twin_words
-from app.answers.drafting import TOPOLOGY_WORDS
+from app.answers.drafting import TOPOLOGY_WORDS, draft_words
 from app.answers.numbers import LOPSIDED, lopsided, plain
 from app.answers.optimize.rows import CellRow, ContextScheduleRow, SharedSchedule, TopologyBestRow
 from costmodel.answers.estimate import estimate
 from costmodel.answers.positions import context_remark
 from costmodel.drafters.checkpoint import brings_its_head
+from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.margins import TIE_RATIO
 from costmodel.optimizers.recommend import Recommendation
@@ -71,8 +72,23 @@ def drafter_lines(search: Recommendation, best: Sequence[TopologyBestRow]) -> It
         own = [contender for contender in search.contenders if contender.source == index]
         remarks = (candidate.remark for contender in own for candidate in contender.candidates)
         yield from (f"  {remark}" for remark in dict.fromkeys(remarks) if remark)
+        yield from _by_context(own)
     if any(row.topology not in ("off", "chain", "block") for row in best):
         yield from _who_wins(best)
+
+
+def _by_context(contenders: Sequence[Contender]) -> Iterator[str]:
+    """What a drafter's longest chain emits at every context, where that was replayed by context."""
+    if (known := contenders[0].contexts) is None:
+        return
+    parts = []
+    for contender in contenders:
+        chains = [a for a in contender.candidates if a.topology in ("off", "chain")]
+        longest = max(chains, key=lambda a: a.draft_tokens)
+        parts.append(
+            f"{longest.tokens_per_step:.2f} at {', '.join(map(plain, contender.contexts or known))}"
+        )
+    yield f"  replayed by context: {draft_words(longest)} emits {'; '.join(parts)}"
 
 
 def _who_wins(best: Sequence[TopologyBestRow]) -> Iterator[str]:
