@@ -109,6 +109,13 @@ class OptimizeQuestion(
             Group.DRAFTING,
         ),
     ] = False
+    by_kind: Annotated[
+        bool,
+        Field(
+            "Say what a draft length for every kind of recorded prompts gains over one for all.",
+            Group.DRAFTING,
+        ),
+    ] = False
     against: Against = ""
     shape: DraftShapes = None
     draft_tokens: DraftTokens = None

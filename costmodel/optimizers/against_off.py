@@ -24,11 +24,13 @@ class AgainstOff:
     Args:
         idle_loss_ratio: share of tokens per second that its ranges without drafts lose, at the
             batch that loses most; None where it drafts at every batch.
+        worst_loss_ratio: the same of any of its batches; below 0 where it gains at all of them.
         gain_ratio: what the whole schedule gains in tokens per second, mean over batches, uniform
             in log batch.
     """
 
     idle_loss_ratio: float | None
+    worst_loss_ratio: float
     gain_ratio: float
 
     @property
@@ -81,6 +83,7 @@ def against_off(
     idle = chosen[lengths == 0]
     return AgainstOff(
         idle_loss_ratio=float(1.0 - idle.min()) if idle.size else None,
+        worst_loss_ratio=float(1.0 - chosen.min()),
         gain_ratio=float(log_weights(batches) @ chosen - 1.0),
     )
 

@@ -52,6 +52,7 @@ def _is_full(question: OptimizeQuestion) -> bool:
         "--metrics": question.metrics or question.after,
         "--explain": question.explain,
         "--by-context": question.by_context,
+        "--by-kind": question.by_kind,
     }
     for option, value in of_drafts.items():
         if full and value:

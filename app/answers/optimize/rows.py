@@ -439,6 +439,28 @@ class SharedSchedule(Row):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class KindLengthRow(Row):
+    """A kind of requests and its draft length."""
+
+    kind: Annotated[str, Column("Kind of prompts.")]
+    share: Annotated[float, Column("Share of the requests.")]
+    draft_tokens: Annotated[int, Column("Draft tokens; 0: it opts out.")]
+    tokens_per_step: Annotated[float, Column("Tokens per step of its requests.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KindLengthsRow(Row):
+    """Draft lengths by kind of requests beside one for all."""
+
+    drafter: Annotated[str, Column("What drafts.")]
+    batch: Annotated[int, Column("Requests.")]
+    context: Annotated[int, Column("Cached tokens per request.")]
+    draft_tokens: Annotated[int, Column("The best draft length for all.")]
+    lengths: Annotated[Sequence[KindLengthRow], Column("The best draft length of every kind.")]
+    gain_ratio: Annotated[float, Column("Tokens per second over those with one length.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DrafterRow(Row):
     """A drafter that competed, and what its acceptance rests on."""
 

@@ -5,7 +5,13 @@ from collections.abc import Iterator, Sequence
 from app.answers.breakeven.rows import twin_words
 from app.answers.drafting import TOPOLOGY_WORDS, draft_words
 from app.answers.numbers import LOPSIDED, lopsided, plain
-from app.answers.optimize.rows import CellRow, ContextScheduleRow, SharedSchedule, TopologyBestRow
+from app.answers.optimize.rows import (
+    CellRow,
+    ContextScheduleRow,
+    KindLengthsRow,
+    SharedSchedule,
+    TopologyBestRow,
+)
 from costmodel.answers.estimate import estimate
 from costmodel.answers.positions import context_remark
 from costmodel.drafters.checkpoint import brings_its_head
@@ -168,7 +174,7 @@ def _off_lines(search: Recommendation, scheduled: MethodSchedule) -> Iterator[st
     out altogether.
     """
     against = scheduled.against_off
-    if against is None or not (against.off_altogether or against.idle_loss_ratio is not None):
+    if against is None or (against.worst_loss_ratio < TIE_RATIO and not against.off_altogether):
         return
     if against.off_altogether:
         yield (
@@ -177,7 +183,8 @@ def _off_lines(search: Recommendation, scheduled: MethodSchedule) -> Iterator[st
         )
     else:
         yield (
-            f"  {100 * against.gain_ratio:.1f} % faster on average than a server without the drafter"
+            f"  {100 * against.gain_ratio:.1f} % faster on average than a server without the drafter,"
+            f" {100 * against.worst_loss_ratio:.1f} % slower at the batch that loses most"
         )
     if against.idle_loss_ratio is not None:
         setting = search.contenders[scheduled.source].setting
@@ -209,6 +216,26 @@ def shared_schedule_lines(
             f" {_ranges_words(row)} ({100 * lost:.1f} % slower on average than the best K, a"
             f" schedule of each context {100 * own:.1f} %; most at context {worst.context:,}:"
             f" {100 * worst.loss_ratio:.1f} and {100 * worst.own_schedule_loss_ratio:.1f} %)"
+        )
+
+
+def kind_lines(rows: Sequence[KindLengthsRow]) -> Iterator[str]:
+    """What a draft length for every kind of requests gains over one for all."""
+    for row in rows:
+        own = ", ".join(
+            f"{length.kind} K={length.draft_tokens}"
+            if length.draft_tokens
+            else f"{length.kind} off"
+            for length in row.lengths
+        )
+        yield (
+            f"by kind at batch {plain(row.batch)}, context {plain(row.context)}, {row.drafter}: {own}:"
+            f" {100 * row.gain_ratio:.1f} % faster than K={row.draft_tokens} for all"
+        )
+    if rows:
+        yield (
+            "  as many requests of a kind run together as were recorded, and every request verifies"
+            " its own draft; an engine that pads all to the longest gains nothing"
         )
 
 
