@@ -85,16 +85,20 @@ def drafter_lines(search: Recommendation, best: Sequence[TopologyBestRow]) -> It
 
 def _by_context(contenders: Sequence[Contender]) -> Iterator[str]:
     """What a drafter's longest chain emits at every context, where that was replayed by context."""
-    if (known := contenders[0].contexts) is None:
+    if not contenders or contenders[0].contexts is None:
         return
-    parts = []
-    for contender in contenders:
-        chains = [a for a in contender.candidates if a.topology in ("off", "chain")]
-        longest = max(chains, key=lambda a: a.draft_tokens)
-        parts.append(
-            f"{longest.tokens_per_step:.2f} at {', '.join(map(plain, contender.contexts or known))}"
+    longest = [
+        max(
+            (a for a in contender.candidates if a.topology in ("off", "chain")),
+            key=lambda a: a.draft_tokens,
         )
-    yield f"  replayed by context: {draft_words(longest)} emits {'; '.join(parts)}"
+        for contender in contenders
+    ]
+    parts = "; ".join(
+        f"{a.tokens_per_step:.2f} at {', '.join(map(plain, contender.contexts or ()))}"
+        for contender, a in zip(contenders, longest, strict=True)
+    )
+    yield f"  replayed by context: {draft_words(longest[0])} emits {parts}"
 
 
 def _who_wins(best: Sequence[TopologyBestRow]) -> Iterator[str]:
