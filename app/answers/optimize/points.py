@@ -112,6 +112,7 @@ def search_points(
             if running is None
             else counted_answer(search, running, common.limits, question.seed, remarks),
             masked=masked,
+            by_kind=question.by_kind,
             seed=question.seed,
         )
     if several or not answers:
@@ -263,6 +264,7 @@ def recommended(
     folder: Path | None = None,
     counters: Counters | None = None,
     masked: MaskedPolicies | None = None,
+    by_kind: bool = False,
     seed: int = 0,
 ) -> Recommended:
     """The answer of one cell.
@@ -275,7 +277,8 @@ def recommended(
         folder: of the files of this cell; None where none are written.
         counters: what an engine's counters say of what runs, where they are stated.
         masked: policies of masked blocks that were searched; None: drafts were.
-        seed: of the intervals of policies.
+        by_kind: say what draft lengths by kind of requests gain.
+        seed: of the intervals of policies, and of replays by kind.
     """
     first = search.winners[0]
     schedules = schedule_rows(search)
@@ -306,7 +309,7 @@ def recommended(
             schedule_loss_ratio=main.schedule_loss_ratio if main is not None else 0.0,
             schedules=schedules,
             context_schedules=shared_schedules(search),
-            kind_lengths=kind_rows(search, seed) if inputs["by_kind"] else [],
+            kind_lengths=kind_rows(search, seed) if by_kind else [],
             dropped_batches=list(search.optimum.dropped_batches),
             drafters=[drafter(s, n) for s, n in zip(search.sources, search.names, strict=True)],
             curves=curves(search),

@@ -409,11 +409,11 @@ class ContextScheduleRow(Row):
     idle_loss_ratio: Annotated[
         float | None,
         Column("Most that its ranges without drafts lose to a server without the drafter."),
-    ]
+    ] = None
     gain_over_off_ratio: Annotated[
         float | None,
         Column("What ranges that draft gain on average over a server without the drafter."),
-    ]
+    ] = None
     configuration: Annotated[Mapping[str, Any], Column("What to run, as `--config` reads it.")]
 
 
