@@ -262,6 +262,11 @@ def _notes(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: bool) 
             " parallelism switches the schedule off, and with one the V1 runner captures piecewise"
             " CUDA graphs only"
         )
+    if chosen.deployment.pipeline_parallel > 1:
+        notes.append(
+            "releases 0.28 and 0.29 do not start with drafts over several pipeline stages"
+            " (vllm#57755); later ones were not tried"
+        )
     if name == "mtp":
         notes.append(
             "above the checkpoint's n_predict, K must be a multiple of it; vLLM checks this at"

@@ -409,7 +409,7 @@ StopRule = Annotated[
 Draft = Annotated[
     str | None,
     Field(
-        "Draft model: shipped name or path of a config.json or .gguf.",
+        "Draft model or head: shipped name or path of a config.json or .gguf.",
         Group.DRAFTING,
         control=Control(
             "Draft model",

@@ -103,6 +103,20 @@ class OptimizeQuestion(
     ] = ""
     batch: Batch = DEFAULT_BATCHES
     context: Context = (1024,)
+    by_context: Annotated[
+        bool,
+        Field(
+            "Replay recordings near each --context alone, where acceptance changes with it.",
+            Group.DRAFTING,
+        ),
+    ] = False
+    by_kind: Annotated[
+        bool,
+        Field(
+            "Say what a draft length for every kind of recorded prompts gains over one for all.",
+            Group.DRAFTING,
+        ),
+    ] = False
     against: Against = ""
     shape: DraftShapes = None
     draft_tokens: DraftTokens = None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from costmodel.answers.estimate import Setting
 from costmodel.architectures.architecture import Architecture
-from costmodel.architectures.library import load_model
+from costmodel.architectures.library import load_model, stated_head
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.drafters.checkpoint import loads
 from costmodel.drafters.drafter import Drafter, build_drafter, custom_drafter
@@ -345,13 +345,14 @@ def _drafter(
             " target"
         )
         raise InputError(rule, key="draft", value=name)
-    draft = (
-        load_model(name) if name and method.needs_draft_model else None
-    )  # a head's price follows from the target
+    draft = load_model(name) if name and method.needs_draft_model else None
+    # a head's price follows from the target, and from the shapes that a config of its own states
+    head = stated_head(name) if name and not method.needs_draft_model else None
     return build_drafter(
         method,
         d.architecture,
         draft=draft,
+        head=head,
         exit_layer=configuration.exit_layers,
         transforms=transforms,
         dtype=draft_dtype,

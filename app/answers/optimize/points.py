@@ -16,6 +16,7 @@ from app.answers.optimize.choices import (
     choice,
     curves,
     drafter,
+    kind_rows,
     schedule_rows,
     shared_schedules,
     topology_rows,
@@ -123,6 +124,7 @@ def search_points(
                 search, running, common.limits, question.seed, remarks, common.adapters
             ),
             masked=masked,
+            by_kind=question.by_kind,
             seed=question.seed,
         )
     if several or not answers:
@@ -284,6 +286,7 @@ def recommended(
     engines: Sequence[str] = ENGINES,
     counters: Counters | None = None,
     masked: MaskedPolicies | None = None,
+    by_kind: bool = False,
     seed: int = 0,
 ) -> Recommended:
     """The answer of one cell.
@@ -297,7 +300,8 @@ def recommended(
         engines: that files are written for.
         counters: what an engine's counters say of what runs, where they are stated.
         masked: policies of masked blocks that were searched; None: drafts were.
-        seed: of the intervals of policies.
+        by_kind: say what draft lengths by kind of requests gain.
+        seed: of the intervals of policies, and of replays by kind.
     """
     first = search.winners[0]
     schedules = schedule_rows(search)
@@ -328,6 +332,7 @@ def recommended(
             schedule_loss_ratio=main.schedule_loss_ratio if main is not None else 0.0,
             schedules=schedules,
             context_schedules=shared_schedules(search),
+            kind_lengths=kind_rows(search, seed) if by_kind else [],
             dropped_batches=list(search.optimum.dropped_batches),
             drafters=[drafter(s, n) for s, n in zip(search.sources, search.names, strict=True)],
             curves=curves(search),

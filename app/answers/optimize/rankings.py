@@ -15,6 +15,7 @@ from app.answers.optimize.rows import (
     ContextScheduleRow,
     DrafterRow,
     Emission,
+    KindLengthsRow,
     MaskedQuality,
     PayingPolicy,
     Range,
@@ -34,6 +35,7 @@ class Background(Row):
         schedule_loss_ratio: its mean loss against the best draft length.
         schedules: one per drafter and context.
         context_schedules: one per drafter for all contexts, where there are several.
+        kind_lengths: draft lengths by kind of requests, where they were asked for.
         dropped_batches: those that were left out, as plain decoding does not fit there.
         drafters: that competed.
         curves: tokens per step of everything compared.
@@ -50,6 +52,7 @@ class Background(Row):
     schedule_loss_ratio: float
     schedules: Sequence[ContextScheduleRow]
     context_schedules: Sequence[SharedSchedule]
+    kind_lengths: Sequence[KindLengthsRow]
     dropped_batches: Sequence[int]
     drafters: Sequence[DrafterRow]
     curves: Sequence[Emission]

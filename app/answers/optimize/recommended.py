@@ -144,6 +144,7 @@ class Recommended(Answer):
         yield from map(
             folded, words.shared_schedule_lines(self.recommendation, ranking.context_schedules)
         )
+        yield from map(folded, words.kind_lines(ranking.kind_lengths))
         if ranking.dropped_batches:
             dropped = ", ".join(map(str, ranking.dropped_batches))
             yield f"left out, too large for memory: batch {dropped}"

@@ -424,6 +424,14 @@ class ContextScheduleRow(Row):
     schedule: Annotated[Sequence[Range], Column("First batch, last batch and draft tokens.")]
     schedule_loss_ratio: Annotated[float, Column("Mean loss against the best length.")]
     schedule_worst_loss_ratio: Annotated[float, Column("Most that a batch loses.")]
+    idle_loss_ratio: Annotated[
+        float | None,
+        Column("Most that its ranges without drafts lose to a server without the drafter."),
+    ] = None
+    gain_over_off_ratio: Annotated[
+        float | None,
+        Column("What ranges that draft gain on average over a server without the drafter."),
+    ] = None
     configuration: Annotated[Mapping[str, Any], Column("What to run, as `--config` reads it.")]
 
 
@@ -446,6 +454,28 @@ class SharedSchedule(Row):
     schedule_loss_ratio: Annotated[float, Column("Mean loss against the best length.")]
     contexts: Annotated[Sequence[ContextLoss], Column("What it loses at each context.")]
     configuration: Annotated[Mapping[str, Any], Column("What to run, as `--config` reads it.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KindLengthRow(Row):
+    """A kind of requests and its draft length."""
+
+    kind: Annotated[str, Column("Kind of prompts.")]
+    share: Annotated[float, Column("Share of the requests.")]
+    draft_tokens: Annotated[int, Column("Draft tokens; 0: it opts out.")]
+    tokens_per_step: Annotated[float, Column("Tokens per step of its requests.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KindLengthsRow(Row):
+    """Draft lengths by kind of requests beside one for all."""
+
+    drafter: Annotated[str, Column("What drafts.")]
+    batch: Annotated[int, Column("Requests.")]
+    context: Annotated[int, Column("Cached tokens per request.")]
+    draft_tokens: Annotated[int, Column("The best draft length for all.")]
+    lengths: Annotated[Sequence[KindLengthRow], Column("The best draft length of every kind.")]
+    gain_ratio: Annotated[float, Column("Tokens per second over those with one length.")]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
