@@ -14,7 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.dashboard import chart_component
 from app.dashboard.answer import Change, EngineStart, PageAnswer
-from app.dashboard.answers.validation.badge import MORE, badge_link, badge_words
+from app.dashboard.answers.validation.badge import COLOURS, MORE, badge_link, sure_of
 from app.dashboard.code_block import code_block
 from app.dashboard.controls.bar import ask_questions
 from app.dashboard.controls.widgets import moved, rejected, set_widgets
@@ -165,10 +165,12 @@ def _served(state: State) -> PageAnswer | None:
     return answer
 
 
-def _error_badge(state: State) -> None:
-    """How far predictions of such questions were off, with the page that says more."""
+def _chip(answer: PageAnswer, state: State) -> None:
+    """How sure the answer is, with the page that says more."""
     if (link := badge_link(state)) is not None:
-        st.markdown(f"{plain(badge_words(state))} [{MORE}]({link})")
+        sure = sure_of(answer, state)
+        chip = f":{COLOURS[sure.verdict]}-badge[{sure.verdict}]"
+        st.markdown(f"**How sure** {chip} {plain(sure.sentence)}. [{MORE}]({link})")
 
 
 def _show(answer: PageAnswer, state: State) -> None:
@@ -177,7 +179,7 @@ def _show(answer: PageAnswer, state: State) -> None:
     chart_component.show(
         "words", query=query, headline=answer.headline, numbers=answer.numbers, notes=answer.notes
     )
-    _error_badge(state)
+    _chip(answer, state)
     _changes(answer.changes, "now")
     # one command of an engine stands beside another that comes later
     sides = st.columns(2) if answer.engines else []

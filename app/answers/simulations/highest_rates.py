@@ -258,7 +258,8 @@ def highest_rates(
         if setting.prepared is None:
             highest.append(HighestRate(name=setting.name, reason=setting.reason))
             continue
-        at = points_of(setting, share, seeds[0], report, looked_at := {})
+        looked_at: dict[float, LoadPoint] = {}
+        at = points_of(setting, share, seeds[0], report, looked_at)
         points = [at(rate) for rate in rates]
         shown += points
         good = [point.rate_per_s for point in points if point.metrics["is_kept"]]

@@ -290,8 +290,8 @@ class HighestRates(Answer):
     def shown(self) -> Iterator[Table | str]:
         """The highest rate of every setting, and what happens at stated rates."""
         caption = (
-            f"{self.limits or 'all that finish'}, of those that arrive after the warm-up, and no backlog grows; requests"
-            " and seconds: of the run at that rate, which is lengthened until it says so, to"
+            f"{self.limits or 'all that finish'}, of those that arrive after the warm-up, and no"
+            " backlog grows; requests and seconds: of the run at that rate, which is lengthened until it says so, to"
             f" {MOST_REQUESTS:,} requests at most; in brackets behind the share: 80 % from means of"
             " batches"
         )

@@ -358,7 +358,10 @@ def test_a_load_beyond_what_is_sustained_is_overloaded_and_one_below_is_not():
     assert beyond.headline.startswith("Overloaded at 50.0 requests/s")
     assert "shortens" not in beyond.headline and "shortens the mean time" in below.headline
     rates = [
-        [float(part) for part in re.findall(r"sustains ([\d.]+)/s, and ([\d.]+)/s", page.headline)[0]]
+        [
+            float(part)
+            for part in re.findall(r"sustains ([\d.]+)/s, and ([\d.]+)/s", page.headline)[0]
+        ]
         for page in (below, beyond)
     ]
     assert rates[0] == pytest.approx(rates[1], rel=0.5), "whatever rate was asked about"

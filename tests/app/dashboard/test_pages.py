@@ -461,7 +461,7 @@ def test_a_first_visit_says_what_this_is_and_a_link_goes_to_its_answer():
 @pytest.mark.parametrize("page", ["pareto", "hardware"])
 def test_every_prediction_says_how_far_off_such_are_and_links_there(page):
     app = opened(page=page, batch=8)
-    (badge,) = [each.value for each in app.markdown if "published runs" in each.value]
+    (badge,) = [each.value for each in app.markdown if "How sure" in each.value]
     assert "(validation?" in badge and "batch=8" in badge and "h100" in badge
 
 
