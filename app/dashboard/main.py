@@ -16,7 +16,7 @@ from app.dashboard import chart_component
 from app.dashboard.answer import Change, EngineStart, PageAnswer
 from app.dashboard.answers.validation.badge import COLOURS, MORE, badge_link, sure_of
 from app.dashboard.code_block import code_block
-from app.dashboard.controls.bar import ask_questions
+from app.dashboard.controls.bar import ask_questions, refused_config, summary
 from app.dashboard.controls.widgets import moved, rejected, set_widgets
 from app.dashboard.pages import ASKED_BY_BUTTON, answered, answering, completed
 from app.dashboard.state import PAGES, State, address, from_query, to_query, with_values
@@ -31,10 +31,11 @@ MOST_MESSAGES = 3  # of a link
 
 def page() -> None:
     """Draw the page of the state."""
-    st.set_page_config(page_title="rooftree", layout="wide", initial_sidebar_state="auto")
+    st.set_page_config(layout="wide", initial_sidebar_state="auto")
     chosen = _chosen()
     state, wrong = _state()
     state = ask_questions(replace(state, page=chosen))
+    st.set_page_config(page_title=f"{TITLES[state.page]} {summary(state)}")
     if st.session_state.get("state") not in (None, state):
         wrong = st.session_state["wrong"] = []
     query = address(state)
@@ -48,7 +49,7 @@ def page() -> None:
         st.warning(f"Left out of the link: {plain(message)}")
     if more := len(wrong[MOST_MESSAGES:]):
         st.warning(f"Left out of the link: {more:,} more parts")
-    if refusals := rejected():  # the answer would be that of what was typed before
+    if refusals := [*rejected(), *refused_config()]:  # the answer would be that of what was typed before
         for message in refusals:
             st.warning(plain(message))
         return

@@ -175,6 +175,40 @@ def test_what_drafts_nowhere_and_an_engine_without_files_have_no_schedule():
     )
 
 
+def test_nothing_is_drafted_below_a_headline_that_says_so():
+    answer = answer_run(State(method="eagle-3", known_by="rate", acceptance="0.25", batch=256))
+    assert answer.headline.startswith("Run without speculation")
+    (start,) = answer.engines
+    assert start.title == "At batch 256: plain decoding" and "speculative" not in start.command
+    (scheduled,) = answer.deferred().engines
+    assert "which drafts nothing at batch 256" in scheduled.title
+
+
+def test_as_published_is_the_checkpoints_own_format():
+    where = {"model": "deepseek-v3", "device": "h200-sxm", "tp": 8}
+    own, stated, wide = (
+        dict(answer_map(State(**where, dtype=dtype)).numbers)
+        for dtype in ("", "fp8-block", "bf16")
+    )
+    assert own == stated
+    assert own["Memory per device"] != wide.get("Memory per device")
+
+
+@pytest.mark.parametrize("page", ["run", "map", "tree", "hardware", "pareto", "diffusion"])
+def test_a_changed_device_holds_on_every_page(page):
+    sold, changed = (
+        ANSWERS[page](State(page=page, bandwidth_ratio=ratio)) for ratio in (1.0, 0.25)
+    )
+    assert "device.bandwidth_bytes_per_s=8.375e+11" in changed.command
+    assert "device.bandwidth" not in sold.command and dict(sold.numbers) != dict(changed.numbers)
+
+
+def test_a_model_keeps_the_name_that_its_drafters_are_published_by():
+    for page in ("run", "map", "hardware"):
+        answer = ANSWERS[page](State(page=page, model="llama-3.3-70b", tp=4, method="eagle-3"))
+        assert "--model llama-3.3-70b " in answer.command
+
+
 def test_the_runner_up_and_its_loss_are_those_of_optimize(capsys, tmp_path):
     answer = answer_run(State(batch=48))
     (cell,) = said(capsys, answer.command, "--json", "--out", str(tmp_path))["cells"]

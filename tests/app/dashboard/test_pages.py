@@ -246,6 +246,21 @@ def test_what_is_typed_wrong_is_said_and_leaves_the_question_as_it_was():
     assert not any("must be rates" in each.value for each in app.caption)
 
 
+def test_a_config_that_cannot_be_read_is_said_as_long_as_it_is_there():
+    app = opened(page="map")
+    (place,) = [each for each in app.file_uploader if each.key == "file-of-model"]
+    place.upload("config.json", b'{"model_type": "no-such-model"}', "application/json")
+    app.run()
+    for _ in range(2):
+        assert is_calm(app)
+        assert app.warning and "config.json" in app.warning[0].value
+        assert not codes(app), "no answer to the question before"
+        control(app, "batch").set_value(4).run()
+    (place,) = [each for each in app.file_uploader if each.key == "file-of-model"]
+    place.clear().run()
+    assert not app.warning and codes(app)
+
+
 def test_the_bar_says_that_the_device_is_a_changed_one():
     assert words("Hardware", State(bandwidth_ratio=0.5)) == "1 × h100-sxm, changed · vllm"
     assert words("Hardware", State()) == "1 × h100-sxm · vllm"
@@ -351,6 +366,8 @@ def test_the_state_outlives_a_change_of_page():
         ({"page": "pareto", "model": "llama-3.1-405b", "device": "l4"}, "fits no layout"),
         ({"page": "tree", "trace": "smollm2-135m--prompt-lookup--greedy"}, "level"),
         ({"page": "run", "tp": "9"}, "1..8"),
+        ({"page": "run", "model": "llada-8b"}, "refines masked blocks"),
+        ({"page": "map", "model": "llada-8b"}, "refines masked blocks"),
     ],
 )
 def test_what_cannot_be_answered_is_said_in_words(query, words):

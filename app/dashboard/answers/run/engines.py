@@ -8,7 +8,7 @@ import io
 import zipfile
 from collections.abc import Mapping
 
-from app.answers.deployables import Deployable
+from app.answers.deployables import Deployable, first_deployable
 from app.answers.optimize.recommended import Recommended
 from app.dashboard.answer import EngineStart
 from app.dashboard.held import without_places
@@ -33,6 +33,9 @@ def alone(answer: Recommended, state: State) -> tuple[list[EngineStart], list[st
     if state.engine not in ENGINES:
         return [], ["This engine takes no command: choose one that is served to have its files."]
     one = next(entry for entry in answer.entries if entry.engine == state.engine)
+    best = answer.recommendation.winners[0]
+    if best.topology == "off":  # the schedule, which drafts at smaller batches, stands beside it
+        one = first_deployable([answer.recommendation.configuration(best)], state.engine)
     if one.result is None:
         return [], [f"{one.engine} cannot run it: {one.reason}."]
     return [_start(f"At batch {state.batch:,}: {one.content}", one.result)], _why_other(one)
