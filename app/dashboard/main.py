@@ -49,7 +49,10 @@ def page() -> None:
         st.warning(f"Left out of the link: {plain(message)}")
     if more := len(wrong[MOST_MESSAGES:]):
         st.warning(f"Left out of the link: {more:,} more parts")
-    if refusals := [*rejected(), *refused_config()]:  # the answer would be that of what was typed before
+    if refusals := [
+        *rejected(),
+        *refused_config(),
+    ]:  # the answer would be that of what was typed before
         for message in refusals:
             st.warning(plain(message))
         return

@@ -187,8 +187,7 @@ def test_nothing_is_drafted_below_a_headline_that_says_so():
 def test_as_published_is_the_checkpoints_own_format():
     where = {"model": "deepseek-v3", "device": "h200-sxm", "tp": 8}
     own, stated, wide = (
-        dict(answer_map(State(**where, dtype=dtype)).numbers)
-        for dtype in ("", "fp8-block", "bf16")
+        dict(answer_map(State(**where, dtype=dtype)).numbers) for dtype in ("", "fp8-block", "bf16")
     )
     assert own == stated
     assert own["Memory per device"] != wide.get("Memory per device")
