@@ -22,7 +22,7 @@ from app.dashboard.pages import ASKED_BY_BUTTON, answered, answering, completed
 from app.dashboard.state import PAGES, State, address, from_query, to_query, with_values
 from app.dashboard.uploads.session import uploaded
 from app.dashboard.waiting import waited
-from app.dashboard.wording import ABOUT, OWN_RECORDING, TITLES, error_words, plain
+from app.dashboard.wording import ABOUT, FOLD, OWN_RECORDING, TITLES, error_words, plain
 from hardware_profiles.errors import RooftreeError
 
 Result = TypeVar("Result")
@@ -178,20 +178,45 @@ def _chip(answer: PageAnswer, state: State) -> None:
 
 
 def _show(answer: PageAnswer, state: State) -> None:
-    """Words and charts first, then what takes longer, in its place between them."""
+    """The answer and its charts, what to do with it, and the rest behind one fold; what takes longer
+    comes to its places between them.
+    """
     query = json.dumps(address(state))
-    chart_component.show(
-        "words", query=query, headline=answer.headline, numbers=answer.numbers, notes=answer.notes
-    )
+    chart_component.show("words", query=query, headline=answer.headline, numbers=answer.numbers)
     _chip(answer, state)
-    _changes(answer.changes, "now")
+    if not answer.cards:  # what would hold is all that there is to do
+        _changes(answer.changes, "now")
+    chart_component.show("charts", query=query, cards=answer.cards)
+    chart_component.library()  # before what takes longer, which the charts do not wait for
     # one command of an engine stands beside another that comes later
     sides = st.columns(2) if answer.engines else []
     _starts(answer.engines, sides)
-    why = st.container()
-    chart_component.show("charts", query=query, cards=answer.cards, tables=answer.tables)
-    chart_component.library()  # before what takes longer, which the charts do not wait for
-    below = st.container()
+    if answer.cards:
+        _changes(answer.changes, "now")
+    changed = st.container()
+    _taken_along(answer, state)
+    with st.expander(FOLD):
+        chart_component.show("notes", query=query, notes=answer.notes, tables=answer.tables)
+        below = st.container()
+    if (later := answer.deferred) is None:
+        return
+    with below:
+        rest = later if answer.own_file else lambda: completed(state)
+        # a look at the session lets Streamlit begin the next question
+        deferred = _guarded(lambda: waited(rest, lambda: st.session_state["state"]))
+        if deferred is None:
+            return
+        if deferred.notes:
+            chart_component.show("why", query=query, notes=deferred.notes)
+        if deferred.cards or deferred.tables:
+            chart_component.show("rest", query=query, cards=deferred.cards, tables=deferred.tables)
+    _starts(deferred.engines, sides[len(answer.engines) :])
+    with changed:
+        _changes(deferred.changes, "later")
+
+
+def _taken_along(answer: PageAnswer, state: State) -> None:
+    """The command line that answers the same, and files."""
     st.markdown(
         "**Take it along**: the command line that gives the same answer; the address of this page"
         " is a link to it."
@@ -211,21 +236,6 @@ def _show(answer: PageAnswer, state: State) -> None:
             st.download_button(
                 label, content, file_name=name, key=f"file-{name}", on_click="ignore"
             )
-    if (later := answer.deferred) is None:
-        return
-    with below:
-        rest = later if answer.own_file else lambda: completed(state)
-        # a look at the session lets Streamlit begin the next question
-        deferred = _guarded(lambda: waited(rest, lambda: st.session_state["state"]))
-        if deferred is None:
-            return
-        if deferred.cards or deferred.tables:
-            chart_component.show("rest", query=query, cards=deferred.cards, tables=deferred.tables)
-    _starts(deferred.engines, sides[len(answer.engines) :])
-    with why:
-        if deferred.notes:
-            chart_component.show("why", query=query, notes=deferred.notes)
-        _changes(deferred.changes, "later")
 
 
 def _starts(engines: Sequence[EngineStart], places: Sequence[DeltaGenerator]) -> None:
