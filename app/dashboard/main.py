@@ -19,6 +19,7 @@ from app.dashboard.code_block import code_block
 from app.dashboard.controls.bar import ask_questions, refused_config, summary
 from app.dashboard.controls.widgets import moved, rejected, set_widgets
 from app.dashboard.pages import ASKED_BY_BUTTON, answered, answering, completed
+from app.dashboard.pinned import PIN, RELEASE, beside, pinned_question, pinned_text
 from app.dashboard.state import PAGES, State, address, from_query, to_query, with_values
 from app.dashboard.uploads.session import uploaded
 from app.dashboard.waiting import waited
@@ -58,7 +59,7 @@ def page() -> None:
         return
     answer = _guarded(lambda: _answer(state))
     if answer is not None:
-        _show(answer, state)
+        _show(_beside_pinned(answer, state), state)
 
 
 def _chosen() -> str:
@@ -169,6 +170,24 @@ def _served(state: State) -> PageAnswer | None:
     return answer
 
 
+def _beside_pinned(answer: PageAnswer, state: State) -> PageAnswer:
+    """The answer beside that of the pinned question, where there is one that can be answered."""
+    question = pinned_question(state)
+    if question is None or state.page == ASKED_BY_BUTTON or answer.own_file:
+        return answer
+    first = _guarded(lambda: answered(question))
+    return answer if first is None else beside(answer, first)
+
+
+def _pin(state: State) -> None:
+    """A button that pins the answer, or releases the pinned one."""
+    if state.upload or state.page == ASKED_BY_BUTTON:
+        return  # a link holds neither
+    label, text = (RELEASE, "") if state.pinned else (PIN, pinned_text(state))
+    change = Change(label=label, values={"pinned": text})
+    st.button(label, key="pin", on_click=_change, args=(change,))
+
+
 def _chip(answer: PageAnswer, state: State) -> None:
     """How sure the answer is, with the page that says more."""
     if (link := badge_link(state)) is not None:
@@ -227,6 +246,7 @@ def _taken_along(answer: PageAnswer, state: State) -> None:
         **answer.files,
     }
     with st.container(horizontal=True):
+        _pin(state)
         for name, content in files.items():
             label = (
                 "Download configuration"

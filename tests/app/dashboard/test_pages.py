@@ -405,7 +405,7 @@ def told(answer, rest):
 
 @pytest.mark.parametrize("page", pages.ASKED)
 def test_what_a_page_does_not_ask_changes_nothing_in_its_answer(page):
-    left_out = {*FIELDS} - {*pages.ASKED[page], "page"}
+    left_out = {*FIELDS} - {*pages.ASKED[page], "page", "pinned"}
     others = replace(
         State(page=page),
         method="eagle-3",
@@ -422,7 +422,7 @@ def test_what_a_page_does_not_ask_changes_nothing_in_its_answer(page):
 
 def test_every_field_of_a_link_is_asked_by_a_page():
     asked_for = {*BAR, *(name for names in OWN.values() for name in names)}
-    assert asked_for | {"page", "seed"} == set(FIELDS)
+    assert asked_for | {"page", "seed", "pinned"} == set(FIELDS)
 
 
 def test_a_rate_is_moved_and_rates_are_typed_and_one_becomes_the_other():
@@ -501,3 +501,30 @@ def test_a_format_in_doubt_is_asked_for():
     which.set_value("vllm-log").run()
     assert is_calm(app) and not app.warning
     assert "1.90 tokens per step" in boards(app)["words"]["headline"]
+
+
+def test_a_pinned_answer_stands_beside_every_number_and_curve_and_in_the_link():
+    app = opened(page="map", batch=4)
+    before = dict(boards(app)["words"]["numbers"])
+    next(each for each in app.button if each.label == "Pin this answer as A").click().run()
+    assert all(value.endswith("(as A)") for _, value in boards(app)["words"]["numbers"])
+    control(app, "batch").set_value(64).run()
+    assert is_calm(app)
+    now = dict(boards(app)["words"]["numbers"])
+    then = float(before["Speedup"].rstrip("×"))
+    speed = float(now["Speedup"].partition("×")[0])
+    assert f"(A: {then:g}" in now["Speedup"].replace("0,", ",") or str(then) in now["Speedup"]
+    assert f"{100 * (speed / then - 1):+.1f} %" in now["Speedup"]
+    lines = boards(app)["charts"]["cards"][0]["figure"]["data"]
+    assert any(line["name"].startswith("A: ") for line in lines if line["type"] == "scatter")
+    again = opened(page="map", **link(app))
+    assert dict(boards(again)["words"]["numbers"]) == now
+    next(each for each in app.button if each.label == "Release A").click().run()
+    assert "pinned" not in link(app)
+    assert "A:" not in dict(boards(app)["words"]["numbers"])["Speedup"]
+
+
+@pytest.mark.parametrize("text", ["model=no-such", "pinned=batch%3D4", "x=1", "batch=4&" * 400])
+def test_what_is_pinned_is_a_link_of_ours(text):
+    state, wrong = from_query({"pinned": text})
+    assert wrong and not state.pinned
