@@ -18,6 +18,7 @@ from app.dashboard.answers.validation.badge import COLOURS, MORE, badge_link, su
 from app.dashboard.code_block import code_block
 from app.dashboard.controls.bar import ask_questions, refused_config, summary
 from app.dashboard.controls.widgets import moved, rejected, set_widgets
+from app.dashboard.held import as_shown
 from app.dashboard.pages import ASKED_BY_BUTTON, answered, answering, completed
 from app.dashboard.pinned import PIN, RELEASE, beside, pinned_question, pinned_text
 from app.dashboard.state import PAGES, State, address, from_query, to_query, with_values
@@ -193,7 +194,8 @@ def _chip(answer: PageAnswer, state: State) -> None:
     if (link := badge_link(state)) is not None:
         sure = sure_of(answer, state)
         chip = f":{COLOURS[sure.verdict]}-badge[{sure.verdict}]"
-        st.markdown(f"**How sure** {chip} {plain(sure.sentence)}. [{MORE}]({link})")
+        sentence = plain(as_shown(sure.sentence))  # without the server's folders
+        st.markdown(f"**How sure** {chip} {sentence}. [{MORE}]({link})")
 
 
 def _show(answer: PageAnswer, state: State) -> None:

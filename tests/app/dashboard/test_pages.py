@@ -261,6 +261,27 @@ def test_a_config_that_cannot_be_read_is_said_as_long_as_it_is_there():
     assert not app.warning and codes(app)
 
 
+def test_how_sure_names_no_folder_of_the_server():
+    app = opened(page="map")
+    (place,) = [each for each in app.file_uploader if each.key == "file-of-model"]
+    config = {
+        "model_type": "llama",
+        "num_hidden_layers": 4,
+        "hidden_size": 512,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 8,
+        "intermediate_size": 1024,
+        "vocab_size": 32000,
+        "max_position_embeddings": 8192,
+        "torch_dtype": "bfloat16",
+    }
+    place.upload("config.json", json.dumps(config).encode(), "application/json")
+    app.run()
+    assert is_calm(app)
+    (chip,) = [each.value for each in app.markdown if "How sure" in each.value]
+    assert "config" in chip and "rooftree-models" not in chip
+
+
 def test_the_bar_says_that_the_device_is_a_changed_one():
     assert words("Hardware", State(bandwidth_ratio=0.5)) == "1 × h100-sxm, changed · vllm"
     assert words("Hardware", State()) == "1 × h100-sxm · vllm"
