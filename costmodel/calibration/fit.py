@@ -74,9 +74,23 @@ def fitted(
         return timed(d, rows, dtype=dtype, verify=form, matrices=matrices)[0]
 
     if rows.operation == "moe":
-        return _best(device, parameters, rows.seconds, predict, MOE_TILES)[0]
+        return _experts(device, parameters, rows.seconds, predict)
     steps = CONTEXT_ROW_TILES if rows.operation == "attention_context" else ()
     return _fewest(device, parameters, rows.seconds, predict, "context.row_tile", steps)
+
+
+def _experts(
+    device: Device, parameters: Sequence[Parameter], seconds: Array, predict: Predict
+) -> dict[str, float]:
+    """The parameters of expert layers and their tiles; what widths cost that are no multiple of 16
+    only where it lowers the cost clearly.
+    """
+    few = [parameter for parameter in parameters if parameter.name not in NEUTRAL]
+    without = {name.name: NEUTRAL[name.name] for name in parameters if name.name in NEUTRAL}
+    plain = with_constants(device, without)
+    values, cost = _best(plain, few, seconds, predict, MOE_TILES)
+    more, less = _best(device, parameters, seconds, predict, MOE_TILES)
+    return more if less < (1.0 - CLEARLY) * cost else values | without
 
 
 def _fewest(

@@ -118,6 +118,7 @@ GROUPS: dict[str, tuple[Parameter, ...]] = {
         _share("moe.bandwidth_efficiency", 0.9),
         Parameter(name="moe.compute_efficiency", low=0.05, high=MOST_EXPERT_SHARE, start=0.4),
         _norm("moe.norm", 1.5),
+        Parameter(name="moe.unaligned_ratio", low=1.0, high=4.0, start=1.5),
     ),
     "allreduce": (
         _time("allreduce.launch_s", 4, 60),

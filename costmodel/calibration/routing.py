@@ -4,6 +4,7 @@ Loads drawn from a power law, as kernel benchmarks of expert layers do, at its q
 at random. Leaves out the routing of real models.
 """
 
+import heapq
 import math
 
 import numpy as np
@@ -19,8 +20,9 @@ def power_law_loads(
 
     Weights are the (i + 1/2)/E quantiles of a density x^-exponent: on [1, 0.8·tokens] where there
     are more choices than experts, on [0.01, 2] where there are fewer. Loads are the nearest whole
-    numbers; what rounding leaves over goes to the most loaded experts, and none gets more than
-    `tokens`.
+    numbers, and at most `tokens`. What that leaves over goes to the least loaded experts one by
+    one, so that few tokens visit more experts than the law alone would have them; what it lacks is
+    taken from the most loaded.
 
     Args:
         tokens: T, >= 1.
@@ -29,10 +31,13 @@ def power_law_loads(
         exponent: of the density, > 0.
 
     Returns:
-        Loads of shape [experts]; they sum to T·k unless an expert would get more than every token.
+        Loads of shape [experts], which sum to T·k.
+
+    Reference: aiconfigurator (github.com/ai-dynamo/aiconfigurator, Apache-2.0), the helper of its
+    collector.
 
     >>> power_law_loads(2, 4, 1, 1.2).tolist()
-    [2, 0, 0, 0]
+    [1, 1, 0, 0]
     """
     slots = tokens * experts_per_token
     low, high = (1.0, max(0.8 * tokens, 1.0)) if slots > experts else (0.01, 2.0)
@@ -43,17 +48,19 @@ def power_law_loads(
     else:
         weights = ((high**power - low**power) * quantile + low**power) ** (1.0 / power)
     loads = np.rint(weights / weights.sum() * slots).astype(np.int64)
-    loads = _settled(loads, slots)
-    return np.minimum(loads, tokens)
+    return _settled(np.minimum(loads, tokens), slots)
 
 
 def _settled(loads: npt.NDArray[np.int64], slots: int) -> npt.NDArray[np.int64]:
-    """Loads that sum to `slots`: one more, or one fewer, for the most loaded experts in turn."""
-    settled = loads.copy()
-    while (left := slots - int(settled.sum())) != 0:
-        where = np.flatnonzero(settled > 0) if left < 0 else np.arange(len(settled))
-        settled[where[: abs(left)]] += 1 if left > 0 else -1
-    return settled
+    """Loads that sum to `slots`, most to least: one more for the least loaded expert, or one fewer
+    for the most loaded, again and again.
+    """
+    left = slots - int(loads.sum())
+    queue = [int(load) if left > 0 else -int(load) for load in loads]
+    heapq.heapify(queue)
+    for _ in range(abs(left)):
+        heapq.heapreplace(queue, queue[0] + 1)
+    return np.sort(np.abs(np.array(queue, dtype=np.int64)))[::-1]
 
 
 def balanced_loads(tokens: int, experts: int, experts_per_token: int) -> npt.NDArray[np.float64]:

@@ -227,7 +227,9 @@ def _moe(device: Device, c: Columns, dtype: str, matrices: Array | None) -> Time
         "padded_rows" if device.constants.moe.many_rows > ops.LEAST_ROWS else "least_padded_rows"
     )
     work = expert_work(c, dtype, 3.0 if matrices is None else matrices, padded=padded)
-    return kernels.experts(device, work, c["visited"], dtype), work.bytes
+    return kernels.experts(
+        device, work, c["visited"], dtype, hidden=c["hidden"], width=c["width"]
+    ), work.bytes
 
 
 def _allreduce(device: Device, rows: Measurements) -> Timed:

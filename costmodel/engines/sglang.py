@@ -17,7 +17,7 @@ from costmodel.engines.record.memory import PROCESS_BYTES, Memory
 from costmodel.engines.record.options import Drafting, Options
 from costmodel.engines.record.overhead import Overhead
 from costmodel.engines.record.releases import Gate
-from costmodel.passes.expert_kernels import BLACKWELL, HOPPER
+from costmodel.passes.expert_kernels import BLACKWELL, CDNA3, HOPPER
 from costmodel.passes.kernels.communication import Reductions
 from costmodel.scheduler import Scheduler
 from hardware_profiles.units import MIB
@@ -59,6 +59,7 @@ ENGINE = Engine(
             ExpertChoice(kernel="marlin", devices=HOPPER, formats=("4/16",)),
             ExpertChoice(kernel="triton", devices=HOPPER, formats=("8/8",)),
             ExpertChoice(kernel="trtllm", devices=BLACKWELL, formats=("8/8", "4/4", "4/8", "4/16")),
+            ExpertChoice(kernel="aiter-one-stage", devices=CDNA3, formats=("8/8",)),
         ),
         walks=(
             ProductWalk(
@@ -70,6 +71,16 @@ ENGINE = Engine(
                     " rows: 122 to 123 us with 7168 inputs, 39 with 2304, 34 with 2048"
                     " (SemiAnalysisAI/InferenceX issue 863, 2026-03); that it has no configuration"
                     " for these shapes is what ROCm/aiter pull request 1930 says"
+                ),
+            ),
+            ProductWalk(
+                devices=("mi355x",),
+                arithmetic="fp8",
+                walk_s=0.4e-6,
+                source=(
+                    "tuned blockscale kernels of ROCm/aiter (@e4048607,"
+                    " a8w8_blockscale_tuned_gemm_ds_v3.csv, gfx950), 1 to 64 rows: 22.4 us with"
+                    " 7168 inputs whatever the outputs, 8.0 to 9.5 with 2048 and 2304"
                 ),
             ),
         ),

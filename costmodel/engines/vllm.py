@@ -109,6 +109,7 @@ ENGINE = Engine(
             ExpertChoice(kernel="triton", devices=BLACKWELL, formats=("8/8",), until=(0, 24)),
             ExpertChoice(kernel="trtllm", devices=BLACKWELL, formats=("8/8", "4/4", "4/8", "4/16")),
         ),
+        padded_experts=(256, 128),
         cut_bytes=710.0,
         cuts_until=(0, 17),
         quantised_cache=(((0, 12), 1.0), ((0, 20), 1 / 1.39)),
@@ -134,14 +135,15 @@ ENGINE = Engine(
             " release 0.12: 0.21 ns a logit, of which top-k alone takes 0.11 (its pull request"
             " 32558); FlashAttention 3 decodes over fp8 no faster than over 16 bits, 1.39 times as"
             " fast with the tiles of vllm-project/flash-attention's pull request 96 (2025-09-29),"
-            " later in 54 % of the time (vLLM's blog of 2026-04-22)"
+            " later in 54 % of the time (vLLM's blog of 2026-04-22); Marlin's experts need multiples"
+            " of 256 and 128, to which MXFP4 is padded (layers/quantization/mxfp4.py)"
         ),
     ),
     host=Host(
-        idle_s=0.1e-3,
+        idle_s=0.2e-3,
         source=(
-            "fitted to runs with asynchronous scheduling, gpt-oss-120b on H100: what remains of"
-            " steps of 4 requests"
+            "fitted to runs with asynchronous scheduling, gpt-oss-120b on H100, release 0.18: what"
+            " remains of steps of 4 requests, median of ten runs"
         ),
     ),
     memory=Memory(

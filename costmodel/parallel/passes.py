@@ -306,6 +306,10 @@ class _Spread:
                 computed,
                 kernel=d.expert_kernel,
                 tokens=local_tokens,
+                hidden=feed_forward.expert_input(hidden),
+                width=kernels.stored_width(
+                    feed_forward.width, precision.of("experts").read_weight_bytes
+                ),
                 row_bytes=local_tokens
                 * feed_forward.experts_per_token
                 * widths

@@ -6,6 +6,7 @@ tensor-parallel group, at the fidelities `datasheet` and `calibrated`. Leaves ou
 timed whole (`costmodel.passes.measured`), the host and everything between passes.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -564,11 +565,17 @@ def _visited(d: Deployment, block: Block, b: Array, n: Array) -> Array:
     )
 
 
+def _padded(size: float, multiple: int) -> float:
+    """A width as a kernel stores it; 1: as it is."""
+    return size if multiple == 1 else float(multiple * math.ceil(size / multiple))
+
+
 def _experts(d: Deployment, block: Block, b: Array, n: Array) -> Operation:
     visited = _visited(d, block, b, n)
     d = _in_part(d, "experts")
     f, p, c = block.feed_forward, d.precision, d.device.constants
-    hidden, width = f.expert_input(d.architecture.hidden), f.width / d.tensor_parallel
+    hidden = _padded(f.expert_input(d.architecture.hidden), d.padded_experts[0])
+    width = _padded(f.width / d.tensor_parallel, d.padded_experts[1])
 
     def work_of(few_rows: float, many_rows: float) -> Work:
         work = ops.experts(
@@ -600,6 +607,8 @@ def _experts(d: Deployment, block: Block, b: Array, n: Array) -> Operation:
             p.activations,
             kernel=d.expert_kernel,
             tokens=b * n,
+            hidden=hidden,
+            width=kernels.stored_width(width, p.read_weight_bytes),
             row_bytes=b * n * f.experts_per_token * (hidden + width) * p.residual_bytes,
         ),
         p.activations,

@@ -57,6 +57,8 @@ class Deployment:
         product_walk_s: seconds in which products of quantised inputs go through a block of 128
             inputs, in kernels that do not split them among processors; 0: they do.
         expert_kernel: of routed experts over many tokens; None: the profile's constants hold.
+        padded_experts: multiples to which the kernel pads the width of the model and that of an
+            expert on one device.
         quantised_inputs: inputs of quantised products that arrive quantised, so that no kernel of
             their own does it: `mixer`, `output`, `feed_forward`, `down`, `experts` and other roles
             of products.
@@ -99,6 +101,7 @@ class Deployment:
     merges_experts: bool = False
     product_walk_s: float = 0.0
     expert_kernel: ExpertKernel | None = None
+    padded_experts: tuple[int, int] = (1, 1)
     quantised_inputs: frozenset[str] = frozenset()
     expert_correlation: float = 0.0
     rollback: Rollback = "copies"

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from costmodel.passes.forward import Deployment
+from hardware_profiles.profile import Device
 from hardware_profiles.units import MICRO
 
 Products = Literal["cutlass", "trtllm"]
@@ -48,6 +49,14 @@ _SHARES: Mapping[Products, _Share] = {
 # (vllm-project/vllm, benchmarks/kernels/deepgemm/README.md). That is 0.48 of the peak; ASSUMED: at
 # the rate that a GPU keeps up, of which it is 0.58
 _BY_BLOCK = _Share(0.58, 0.58)
+# Profiles of CDNA hold products with a scale a row. Scales by block: fitted to half of the shapes of
+# tuned kernels of ROCm/aiter (github.com/ROCm/aiter@e4048607, a8w8_blockscale_tuned_gemm_*.csv,
+# MIT) of up to 1024 rows, and medians of those of 4096 and more
+_CDNA_BY_BLOCK: Mapping[str, _Share] = {
+    "mi300x": _Share(0.237, 0.310),
+    "mi325x": _Share(0.237, 0.310),
+    "mi355x": _Share(0.187, 0.249),
+}
 
 
 def with_eight_bit_products(deployment: Deployment, products: Products = "cutlass") -> Deployment:
@@ -63,7 +72,10 @@ def with_eight_bit_products(deployment: Deployment, products: Products = "cutlas
     p = deployment.precision
     narrow = (p.of("experts") if p.experts_alone else p).activations
     if narrow in deployment.device.formats:
-        return replace(deployment, device=deployment.device.in_format(narrow))
+        device = device.in_format(narrow)
+        if narrow == "fp8" and deployment.scales_by_block and device.name in _CDNA_BY_BLOCK:
+            device = _at_share(device, _CDNA_BY_BLOCK[device.name])
+        return replace(deployment, device=device)
     if narrow != "fp8" or not device.name.startswith(_HOPPER):
         return deployment
     share = _BY_BLOCK if deployment.scales_by_block else _SHARES[products]
@@ -85,3 +97,14 @@ def with_eight_bit_products(deployment: Deployment, products: Products = "cutlas
         prefill=replace(device.constants.prefill, compute_efficiency=share.prefill),
     )
     return replace(deployment, device=replace(device, constants=constants))
+
+
+def _at_share(device: Device, share: _Share) -> Device:
+    """The device with products at other shares of its peak."""
+    c = device.constants
+    constants = replace(
+        c,
+        gemm=replace(c.gemm, compute_efficiency=share.decode),
+        prefill=replace(c.prefill, compute_efficiency=share.prefill),
+    )
+    return replace(device, constants=constants)

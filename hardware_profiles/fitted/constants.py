@@ -226,13 +226,15 @@ class Experts(OperationConstants):
 
     Attributes:
         launch_s: fixed cost of a layer.
-        expert_s: cost of each distinct expert touched.
+        expert_s: cost of each distinct expert touched in a model 4096 wide; it goes with the width.
         bandwidth_efficiency: share of the bandwidth.
         compute_efficiency: share of the peak, rows padded per expert.
         norm: p of the p-norm that joins both roofs.
         few_rows: rows of a tile; 8 where the kernels choose it by the load of an expert.
         many_rows: rows of a tile once there are more tokens than experts; as many where the kernels
             choose it by the load of an expert.
+        unaligned_ratio: how many times as long experts take, the launch aside, whose width is no
+            multiple of 16; 1 where it does not matter.
     """
 
     operation: ClassVar[str] = "moe"
@@ -243,6 +245,7 @@ class Experts(OperationConstants):
     norm: float = bounded(1.0, math.inf)
     few_rows: float = neutral(1.0, 1024.0, 8.0)
     many_rows: float = neutral(1.0, 1024.0, 8.0)
+    unaligned_ratio: float = neutral(1.0, 10.0, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

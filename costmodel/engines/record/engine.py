@@ -113,6 +113,8 @@ class Kernels:
         prompt_attention: whose attention over prompts it runs.
         experts: whose kernels compute routed experts; the first choice that holds counts, and
             without one the device's profile.
+        padded_experts: multiples to which it pads the width of the model and that of an expert on
+            one device, where experts have 4 bits.
         reductions: whose all-reduce kernels it runs, and up to how many devices.
         fp8_cache: models with fp8 weights keep their cache in fp8 too.
         release: that runs, as (major, minor).
@@ -139,6 +141,7 @@ class Kernels:
     walks: tuple[ProductWalk, ...] = ()
     prompt_attention: PromptAttention = "profile"
     experts: tuple[ExpertChoice, ...] = ()
+    padded_experts: tuple[int, int] = (1, 1)
     reductions: Reductions = field(default_factory=Reductions)
     fp8_cache: bool = False
     release: tuple[float, float] = (float("inf"), 0.0)
@@ -331,6 +334,9 @@ class Engine:
         return replace(
             with_prompt_attention(deployment, k.prompt_attention),
             expert_kernel=k.expert_kernel(deployment.device, deployment.precision),
+            padded_experts=k.padded_experts
+            if deployment.precision.of("experts").read_weight_bytes < 1.0
+            else (1, 1),
             head_norm_kernels=k.head_norm_kernels,
             norms_in_reductions=fused,
             reductions=k.reductions,

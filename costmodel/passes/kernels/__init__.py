@@ -20,6 +20,7 @@ from costmodel.passes.kernels.matrix import (
     gemm,
     gemm_efficiency,
     sampler,
+    stored_width,
 )
 from costmodel.passes.kernels.recurrent import state_update
 from costmodel.passes.kernels.timing import Timing, roofline
@@ -39,5 +40,6 @@ __all__ = [
     "sampler",
     "split_attention",
     "state_update",
+    "stored_width",
     "unsplit_attention",
 ]

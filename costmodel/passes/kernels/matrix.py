@@ -3,6 +3,7 @@
 Tile and wave rounding of products is included; leaves out operands that are still in the cache.
 """
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -18,6 +19,8 @@ ROW_TILES = (16, 32, 64, 128)  # rows of the output tiles that a library chooses
 _TILES = np.array(ROW_TILES, dtype=np.float64)
 COLUMN_TILE = 128
 MOST_TILE_ROWS = 64  # rows of tiles up to which it matters how many processors take part
+ALIGNED_WIDTH = 16.0  # values, multiples of which suit the kernels of experts
+EXPERT_HIDDEN = 4096.0  # width of a model that the time of an expert holds for
 LARGEST_DECODE_ROWS = 1024.0  # rows up to which products were measured
 PREFILL_ROWS = 4096.0
 
@@ -215,25 +218,57 @@ def _unfilled(device: Device, m: Array, outputs: Number) -> Array:
     )
 
 
-def experts(device: Device, work: Work, visited: Number, dtype: str) -> Timing:
-    """Grouped expert products: launch, a term per visited expert, and the p-norm of the two
-    roofs.
+def experts(
+    device: Device, work: Work, visited: Number, dtype: str, *, hidden: Number, width: Number
+) -> Timing:
+    """Grouped expert products: launch, a term per visited expert, and the p-norm of the two roofs.
+
+    The term goes with the width of the model: an expert's last product has a tile of outputs for
+    every `COLUMN_TILE` of it, each with its own start and end. Kernels load and store 32 bytes at a
+    time, 16 values of 16 bits; CUTLASS's refuse other widths of an expert or leave them to slower
+    ones, and Triton's lose what they know of the alignment of a row: all but the launch then takes
+    `unaligned_ratio` times as long.
 
     Args:
         device: profile.
         work: FLOPs and bytes, rows padded per expert.
         visited: distinct experts D.
         dtype: format that the matrix units compute in.
+        hidden: width of the model.
+        width: of an expert, on one device.
+
+    Reference: TensorRT-LLM, pull request 7757; SGLang, pull request 22627.
     """
     c = device.constants.moe
-    compute = work.flops / (device.peak(dtype) * c.compute_efficiency)
-    memory = work.bytes / (device.bandwidth_bytes_per_s * c.bandwidth_efficiency)
-    launch = c.launch_s + c.expert_s * np.asarray(visited, dtype=np.float64)
+    whole = np.mod(np.asarray(width, dtype=np.float64), ALIGNED_WIDTH) == 0.0
+    slower = np.where(whole, 1.0, c.unaligned_ratio)
+    compute = slower * work.flops / (device.peak(dtype) * c.compute_efficiency)
+    memory = slower * work.bytes / (device.bandwidth_bytes_per_s * c.bandwidth_efficiency)
+    launch = c.launch_s + slower * _per_expert(device, visited, hidden)
 
     def at(compute_s: Array) -> Timing:
         return Timing(launch + joined(compute_s, memory, c.norm), compute_s, memory, launch)
 
     return by_share(device, at(np.asarray(compute)), "moe", at)
+
+
+def stored_width(width: float, weight_bytes: float) -> float:
+    """The width of an expert as its kernel sees it: packed weights are stored in whole tiles.
+
+    vLLM pads experts in MXFP4 to multiples of 128 values (quantization/mxfp4.py); what the padding
+    adds to their traffic is left out.
+
+    Args:
+        width: of an expert, on one device.
+        weight_bytes: bytes of a weight; 2 and more are not packed.
+    """
+    return width if weight_bytes >= 2.0 else ALIGNED_WIDTH * math.ceil(width / ALIGNED_WIDTH)
+
+
+def _per_expert(device: Device, visited: Number, hidden: Number) -> Array:
+    """Seconds of the visited experts beside their arithmetic and traffic."""
+    experts = np.asarray(visited, dtype=np.float64) * (np.asarray(hidden) / EXPERT_HIDDEN)
+    return np.asarray(device.constants.moe.expert_s * experts)
 
 
 def engine_experts(
@@ -244,6 +279,8 @@ def engine_experts(
     *,
     kernel: ExpertKernel | None,
     tokens: Number,
+    hidden: Number,
+    width: Number,
     row_bytes: Number,
 ) -> Timing:
     """Grouped expert products in an engine's kernel: `experts` for few tokens, the kernel's own form
@@ -260,18 +297,24 @@ def engine_experts(
         dtype: format that the matrix units compute in.
         kernel: its constants; None: those of the profile hold for any number of tokens.
         tokens: of the layer.
+        hidden: width of the model.
+        width: of an expert, on one device.
         row_bytes: bytes of the rows of all chosen experts, in 16 bits.
     """
     c = device.constants.moe
-    few = experts(device, work_of(c.few_rows, c.many_rows), visited, dtype)
+    few = experts(
+        device, work_of(c.few_rows, c.many_rows), visited, dtype, hidden=hidden, width=width
+    )
     tokens = np.asarray(tokens, dtype=np.float64)
+    if kernel is not None and kernel.few_ratio != 1.0:
+        few = Timing(*(kernel.few_ratio * part for part in few))
     if kernel is None or np.max(tokens) <= FEW_TOKENS:
         return few
     work = work_of(kernel.tile_rows, kernel.tile_rows)
     moved = kernel.row_passes * np.asarray(row_bytes) / device.bandwidth_bytes_per_s
     compute = work.flops / (device.peak(dtype) * kernel.compute_efficiency) + moved
     memory = work.bytes / (device.bandwidth_bytes_per_s * c.bandwidth_efficiency)
-    launch = np.asarray(c.launch_s + c.expert_s * np.asarray(visited, dtype=np.float64))
+    launch = c.launch_s + _per_expert(device, visited, hidden)
     many = Timing(launch + joined(compute, memory, c.norm), compute, memory, launch)
     share = np.log(np.maximum(tokens, 1.0) / FEW_TOKENS) / np.log(MANY_TOKENS / FEW_TOKENS)
     share = np.clip(share, 0.0, 1.0)

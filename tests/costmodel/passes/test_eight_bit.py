@@ -238,7 +238,10 @@ def test_only_scales_by_block_on_devices_that_were_profiled_are_walked():
         for model in ("deepseek-r1", "llama-3.1-70b")
         for name in ("mi300x", "mi355x", "h200-sxm")
     }
-    assert {key for key, walk_s in walks.items() if walk_s} == {("deepseek-r1", "mi300x")}
+    assert {key for key, walk_s in walks.items() if walk_s} == {
+        ("deepseek-r1", "mi300x"),
+        ("deepseek-r1", "mi355x"),
+    }
     sixteen = replace(
         deployment("deepseek-r1", 8, device=load_device("mi300x")), precision=Precision()
     )

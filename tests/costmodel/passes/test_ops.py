@@ -88,20 +88,47 @@ def test_distinct_experts_equal_the_expectation(experts, per_token, tokens):
         np.testing.assert_allclose(distinct, per_token)
 
 
-def test_distinct_experts_against_drawing_them(generator):
-    experts, per_token, tokens = 16, 2, 6
+def chosen_experts(generator, tokens, experts, per_token):
+    """Experts of every token, [tokens, per_token], drawn with exactly the chances that `ops` sums
+    up: a comb of `per_token` teeth over the experts in an order of its own.
+    """
+    chance = np.arange(1.0, experts + 1.0) ** -ops.EXPERT_SKEW
+    chance *= per_token / chance.sum()
+    assert chance.max() < 1.0
+    drawn = np.empty((tokens, per_token), dtype=int)
+    for token in range(tokens):
+        order = generator.permutation(experts)
+        teeth = generator.random() + np.arange(per_token)
+        drawn[token] = order[np.searchsorted(np.cumsum(chance[order]), teeth).clip(max=experts - 1)]
+    return drawn
+
+
+@pytest.mark.parametrize(("experts", "per_token", "tokens"), [(16, 2, 6), (128, 4, 20)])
+def test_distinct_experts_against_drawing_them(generator, experts, per_token, tokens):
     seen = [
-        len(
-            {
-                int(e)
-                for _ in range(tokens)
-                for e in generator.choice(experts, per_token, replace=False)
-            }
-        )
-        for _ in range(4000)
+        len(np.unique(chosen_experts(generator, tokens, experts, per_token))) for _ in range(600)
     ]
     error = np.std(seen) / np.sqrt(len(seen))
-    assert abs(np.mean(seen) - ops.distinct_experts(tokens, experts, per_token)) < 4 * error
+    joined_ranks = 0.002 * np.mean(seen)
+    exact = ops.distinct_experts(tokens, experts, per_token)
+    assert abs(np.mean(seen) - exact) < 4 * error + joined_ranks
+
+
+@given(
+    experts=st.integers(1, 512),
+    share=st.floats(0.0, 1.0),
+    tokens=st.floats(0.0, 1e4),
+    more=st.floats(1.0, 4.0),
+)
+def test_skewed_tokens_visit_fewer_experts_than_uniform_ones(experts, share, tokens, more):
+    per_token = max(1, int(share * experts))
+    visited = float(ops.distinct_experts(tokens, experts, per_token))
+    uniform = experts * (1.0 - (1.0 - per_token / experts) ** tokens)
+    assert float(ops.distinct_experts(1, experts, per_token)) == pytest.approx(per_token)
+    assert visited <= experts + 1e-9
+    if tokens >= 1.0:
+        assert visited <= uniform * (1 + 1e-9) and visited >= per_token * (1 - 1e-9)
+    assert float(ops.distinct_experts(tokens * more, experts, per_token)) >= visited - 1e-9
 
 
 def test_correlated_tokens_count_as_fewer():
@@ -124,7 +151,7 @@ def test_padded_rows_against_drawing_experts(tokens, tile, generator):
     experts, per_token = 32, 4
     drawn, visited = [], float(ops.distinct_experts(tokens, experts, per_token))
     for _ in range(200):
-        chosen = generator.random((tokens, experts)).argpartition(per_token, axis=1)[:, :per_token]
+        chosen = chosen_experts(generator, tokens, experts, per_token)
         loads = np.bincount(chosen.ravel(), minlength=experts)
         drawn.append(float((np.ceil(loads / tile) * tile).sum()))
     keywords = {
