@@ -177,7 +177,8 @@ def content_words(exported: DecodingConfiguration, approximate: bool) -> str:
     if exported.varies:
         return f"{drafter}, draft length by batch{nearly}"
     shape = exported.topology.replace("_", " ")
-    return f"{drafter}, {shape} of {exported.draft_tokens} draft tokens{nearly}"
+    tokens = exported.draft_tokens
+    return f"{drafter}, {shape} of {tokens} draft token{'s' * (tokens != 1)}{nearly}"
 
 
 def _by_speed(answer: Recommendation, context: int) -> list[Choice]:

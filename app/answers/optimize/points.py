@@ -36,6 +36,7 @@ from app.answers.optimize.rankings import Rankings
 from app.answers.optimize.recommended import Recommended, RecommendedCells, together
 from app.answers.optimize.rows import ChoiceRow
 from app.answers.progress import progress_line
+from app.answers.scoring.certainty import Certainty, how_sure
 from app.exporters.registry import ENGINES
 from app.questions.field import inputs_of
 from app.questions.optimize import DEFAULT_BATCHES, OptimizeQuestion
@@ -270,6 +271,13 @@ def _names(search: Recommendation) -> dict[str, str]:
     return {name: getattr(where, name) for name in LISTED}
 
 
+def _how_sure(search: Recommendation) -> Certainty:
+    """How sure what wins first is."""
+    first = search.winners[0]
+    source = None if first.topology == "off" else search.source(first)
+    return how_sure(search.question.deployment, source)
+
+
 def _folder_name(names: Mapping[str, str]) -> str:
     """The folder of a cell among several: `llama-3.1-8b--l4--vllm`."""
     parts = (Path(name).name for name in names.values())
@@ -341,6 +349,7 @@ def recommended(
             counters=counters,
             quality=None if masked is None else masked.quality,
             pays=None if masked is None else paying_policies(search, seed),
+            how_sure=_how_sure(search),
         ),
         unmet=unmet,
         search=search,

@@ -22,6 +22,7 @@ from app.answers.optimize.rows import (
     SharedSchedule,
     TopologyBestRow,
 )
+from app.answers.scoring.certainty import Certainty
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,7 @@ class Background(Row):
         counters: what an engine's counters say, where they were stated.
         quality: what quality of masked blocks means, where their policies were searched.
         pays: at which batches chosen policies beat the model decoded token by token.
+        how_sure: of what wins at the first batch and context.
     """
 
     inputs: Mapping[str, Any]
@@ -61,6 +63,7 @@ class Background(Row):
     counters: Counters | None = None
     quality: MaskedQuality | None = None
     pays: Sequence[PayingPolicy] | None = None
+    how_sure: Certainty | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +110,7 @@ _EMPTY: Mapping[str, object] = {
     "exports": {},
     "schedule_loss_ratio": 0.0,
 }
-_OPTIONAL = ("counters", "quality", "pays")
+_OPTIONAL = ("counters", "quality", "pays", "how_sure")
 
 
 def read_rankings(saved: Mapping[str, Any]) -> Rankings:

@@ -18,6 +18,7 @@ from app.answers.optimize.designs import Designs
 from app.answers.optimize.neighbour_words import neighbour_lines, neighbour_table
 from app.answers.optimize.rankings import Background, Rankings
 from app.answers.optimize.rows import Candidate, CellRow, ChoiceRow, MaskedQuality, PolicyRow
+from app.answers.scoring.certainty import certainty_lines
 from app.answers.sentences import folded
 from costmodel.answers.workload import Limits
 from costmodel.optimizers.recommend import Recommendation
@@ -145,6 +146,8 @@ class Recommended(Answer):
             folded, words.shared_schedule_lines(self.recommendation, ranking.context_schedules)
         )
         yield from map(folded, words.kind_lines(ranking.kind_lengths))
+        if ranking.how_sure is not None:
+            yield from certainty_lines([ranking.how_sure])
         if ranking.dropped_batches:
             dropped = ", ".join(map(str, ranking.dropped_batches))
             yield f"left out, too large for memory: batch {dropped}"
@@ -261,6 +264,8 @@ class RecommendedCells(Answer):
     def shown(self) -> Iterator[Table | str]:
         """Who wins where in all cells."""
         yield from _winners(self.inputs, self.limits, list(self.by_folder.values()), self.unmet)
+        sure = (answer.rankings.how_sure for answer in self.by_folder.values())
+        yield from certainty_lines([one for one in sure if one is not None])
         if self.inputs["explain"]:
             for name, answer in self.by_folder.items():
                 yield from answer.explained(name)

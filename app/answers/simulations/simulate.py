@@ -271,17 +271,12 @@ def _highest(
     if not 0.0 < share <= 1.0:
         raise InputError("must lie in 0..1, 0 excluded", key="--good-share", value=share)
     limits = Limits(ttft_s=written.slo.ttft_s, tpot_s=written.slo.tpot_s, share_ratio=share)
-    if limits.ttft_s is None and limits.tpot_s is None:
-        raise InputError(
-            "counts requests within limits; state --slo-ttft, --slo-tpot or both",
-            key="--good-share",
-        )
     variants, rates = variants_of(question.compare), question.rates or ()
     seeds = _seeds(question)
     with counting(question.quiet) as report:
         prepared = prepared_of(written)
         settings = settings_of(prepared, lengths, variants)
-        highest, points = highest_rates(settings, rates, share, seeds, report)
+        highest, points, tried = highest_rates(settings, rates, share, seeds, report)
     return HighestRates(
         inputs={
             **written.model_dump(mode="json", by_alias=True),
@@ -298,6 +293,7 @@ def _highest(
         notes=[*assumed, *prepared.notes],
         title=_title(written),
         points=points,
+        tried=tried,
     )
 
 
