@@ -23,7 +23,14 @@ FORMS = (
     "off, chain:K, chains:NxK, tree:NODES, tree:FILE, dynamic:NODESxDEPTH, prompted:NODES or own,"
     " as in off,chain:5,tree:16"
 )
-_LIMITS = {"width": "width", "beam": "beam", "least": "least_probability"}
+_LIMITS = {
+    "width": "width",
+    "beam": "beam",
+    "least": "least_probability",
+    "cost": "cost_ratio",
+    "free": "free_nodes",
+}
+_SHARES = ("least_probability", "cost_ratio", "at")
 _STOP_KEYS = {"least": "least_tokens", "most": "most_tokens"}
 _BUILT_FROM = ("trace", "vector")
 
@@ -271,7 +278,9 @@ def _least(rule: StopRule) -> int:
 
 
 def _limits_text(limits: Shape) -> str:
-    """How the limits of a dynamic tree are spelled, as `60x6:width=10:beam=10:least=0.02`."""
+    """How the limits of a dynamic tree are spelled, as `60x6:width=10:beam=10:least=0.02` or
+    `255x15:cost=0.004:free=32`.
+    """
     depth = f"x{limits.depth}" if limits.depth else ""
     numbers = {key: getattr(limits, field) for key, field in _LIMITS.items()}
     parts = [f":{key}={value:.12g}" for key, value in numbers.items() if value]
@@ -286,14 +295,17 @@ def _limits(text: str, key: str, whole_text: str) -> Shape:
         rule = "a dynamic tree needs its draft tokens, and its depth behind an x: dynamic:60x6"
         raise InputError(rule, key=key, value=whole_text)
     numbers = _numbers(others, _LIMITS, key)
-    least = numbers.pop("least_probability", 0.0)
+    least, cost = (numbers.pop(field, 0.0) for field in ("least_probability", "cost_ratio"))
     if least > 1.0:
         raise InputError("least is a probability, 0 to 1", key=key, value=whole_text)
+    if cost > 1.0:
+        raise InputError("cost is a share of a step, 0 to 1", key=key, value=whole_text)
     return Shape(
         kind="dynamic_tree",
         nodes=_whole(sizes[1], key, whole_text),
         depth=_whole(sizes[2], key, whole_text) if sizes[2] else 0,
         least_probability=least,
+        cost_ratio=cost,
         **{field: int(value) for field, value in numbers.items()},
     )
 
@@ -315,7 +327,7 @@ def _numbers(parts: list[str], fields: dict[str, str], key: str) -> dict[str, fl
         except (KeyError, ValueError):
             rule = f"needs numbers as KEY=NUMBER, of {', '.join(fields)}"
             raise InputError(rule, key=key, value=part) from None
-        is_whole = field not in ("least_probability", "at")
+        is_whole = field not in _SHARES
         if not (math.isfinite(number) and 0 <= number < 1e6) or (is_whole and number % 1):
             raise InputError("must be a number >= 0, whole where it counts", key=key, value=part)
         numbers[field] = number

@@ -113,6 +113,11 @@ class Shape:
         width: children of a node that a dynamic tree looks at; 0: all.
         beam: nodes of a level of a dynamic tree that get children; 0: all.
         least_probability: path probability below which a dynamic tree leaves a node out, 0 to 1.
+        cost_ratio: seconds that a further node adds to a step, over those of a step with
+            `free_nodes`, 0 to 1: a dynamic tree takes its likeliest nodes only as long as they
+            bring more tokens a second (Bastion). 0: as many as there may be.
+        free_nodes: nodes up to which the verify pass takes no longer, since it reads the weights
+            anyway.
         guesses: drafts of so many tokens that a step with a proposal verifies side by side, of
             which the longest stays (n-grams of a pool).
         riding: further query tokens of the verify pass that verify nothing (lookahead window,
@@ -125,6 +130,8 @@ class Shape:
     width: int = 0
     beam: int = 0
     least_probability: float = 0.0
+    cost_ratio: float = 0.0
+    free_nodes: int = 0
     guesses: int = 1
     riding: int = 0
 
@@ -183,6 +190,12 @@ class Batch:
         branches: drafts made at once, one behind each of the drafter's likeliest tokens for the
             place that only the target can decide. 0: one draft, behind the drafter's own token.
         branch_at: draft probability below which a draft branches; 1: always.
+        fan_out: drafts made during verification behind every length that may be accepted, one
+            behind each of the drafter's likeliest tokens there, the drafted one left out where it
+            would have to be rejected: whichever of these outcomes comes about has its next draft
+            ready. 0: what `branches` says.
+        on_miss: what a step does whose outcome was not foreseen: it has no draft (`plain`), or
+            waits for one (`wait`).
         parts: passes in which a draft is verified, each as soon as its tokens are there.
         prunes: the later parts leave out requests of which a token was rejected.
         interference_ratio: share of the shorter of two concurrent phases that comes on top of the
@@ -200,6 +213,8 @@ class Batch:
     drafts_during_verify: bool = False
     branches: int = 0
     branch_at: float = 1.0
+    fan_out: int = 0
+    on_miss: Literal["plain", "wait"] = "plain"
     parts: int = 1
     prunes: bool = False
     interference_ratio: float = 0.0
@@ -384,6 +399,13 @@ class Method:
         """
         ranks = bool(self.draft) and self.draft[0].by in ("model", "target", "head", "heads")
         return ranks and self.verify.rule in _TREE_RULES
+
+    @property
+    def drafts_blocks(self) -> bool:
+        """Whether one pass drafts all levels, so that the probabilities of a level do not depend on
+        what stands above.
+        """
+        return len(self.draft) == 1 and self.draft[0].depths_per_pass == 0
 
     @property
     def drafted_by(self) -> str:

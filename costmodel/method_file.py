@@ -75,6 +75,8 @@ FORM = Form(
             "width": _TOKENS,
             "beam": _TOKENS,
             "least_probability": _SHARE,
+            "cost_ratio": _SHARE,
+            "free_nodes": _TOKENS,
             "guesses": _SOME_TOKENS,
             "riding": _TOKENS,
         },
@@ -83,6 +85,7 @@ FORM = Form(
         Batch: {
             "branches": (0, 1024),
             "branch_at": _SHARE,
+            "fan_out": (0, 64),
             "parts": _SOME_TOKENS,
             "interference_ratio": _SHARE,
             "budget_per_request": (0.0, 4096.0),

@@ -11,12 +11,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from costmodel.laws.batching import OUTCOME_PASSES, concurrent_drafts
 from hardware_profiles.errors import InfeasibleError, InputError
 from simulator.cluster.ranks import Ranks
 from simulator.cluster.service import Disaggregated, Progress
 from simulator.cluster.stage import Pool, Stage
 from simulator.loop.block_options import RecordedBlocks
+from simulator.loop.dealing import dealt_at_random
 from simulator.loop.decoders.record import ALWAYS, EMA, TIERS, TREE
 from simulator.loop.decoders.speculation import (
     build_drafts,
@@ -79,15 +82,21 @@ def simulate(scenario: Scenario, *, progress: Progress | None = None) -> Simulat
         return collect(scenario, [ranks.stage], ranks.idle_passes)
     routed: dict[str, Any] = {"how": scenario.router, "report_s": scenario.report_s}
     if apart is None:
-        stage = Stage(new_pool(scenario, generator), workload, scenario.replicas, **routed)
+        pool, dealt = new_pool(scenario, generator), _dealt(scenario, scenario.replicas)
+        stage = Stage(pool, workload, scenario.replicas, **routed, dealt=dealt)
         stage.run(np.inf, None if progress is None else lambda n: progress(n, workload.requests))
-        return collect(scenario, [stage])
+        result = collect(scenario, [stage])
+        if scenario.sample is None:
+            return result
+        alone = [collect(scenario, [stage], replica=i) for i in range(scenario.replicas)]
+        return replace(result, sample=scenario.sample, alone=tuple(alone))
     closed = workload.users is not None
     decoders = Stage(
         new_pool(after_prompts(scenario), generator),
         workload,
         scenario.replicas,
         **routed,
+        dealt=_dealt(scenario, scenario.replicas),
         listed=False,
         disaggregated=closed,
     )
@@ -96,10 +105,23 @@ def simulate(scenario: Scenario, *, progress: Progress | None = None) -> Simulat
         workload,
         apart.prefill_replicas,
         **routed,
+        dealt=_dealt(scenario, apart.prefill_replicas, prompts=True),
         disaggregated=closed,
     )
     Disaggregated(workload, prompts, decoders, apart).run(progress)
     return collect(scenario, [decoders, prompts])
+
+
+def _dealt(scenario: Scenario, replicas: int, *, prompts: bool = False) -> NDArray[np.int32] | None:
+    """The replica of every request behind a random router, which deals prompts out by itself; None:
+    the router is another.
+    """
+    if scenario.router != "random":
+        return None
+    if scenario.sample is not None:
+        return scenario.sample.owners
+    places = np.arange(scenario.workload.requests)
+    return dealt_at_random(places, replicas, (scenario.seed, 1) if prompts else scenario.seed)
 
 
 def after_prompts(scenario: Scenario) -> Scenario:
@@ -210,6 +232,8 @@ def _tables(
         else None
     )
     most = 1 + (speculation.draft_tokens if speculation is not None else 0)
+    if speculation is not None and speculation.batch.fan_out:
+        most += OUTCOME_PASSES
     exact: tuple[int, ...] = ()
     if blocks is not None:
         exact, most = blocks.query_sizes, max(blocks.query_sizes)
@@ -221,7 +245,9 @@ def _tables(
     rows = limits.token_budget + most
     if not limits.chunked or isinstance(blocks, RecordedBlocks):
         rows = max(rows, context)
-    at_once = requests * max(speculation.batch.branches, 1) if speculation is not None else requests
+    at_once = requests
+    if speculation is not None:
+        at_once = int(requests * concurrent_drafts(speculation.batch, speculation.draft_tokens))
     if blocks is not None:
         at_once = requests * blocks.copies
     levels = mean_rows_by_pass(speculation)
@@ -249,7 +275,11 @@ def _added(counts: Sequence[Whole]) -> Whole:
 
 
 def collect(
-    scenario: Scenario, stages: Sequence[Stage], idle_passes: int | None = None
+    scenario: Scenario,
+    stages: Sequence[Stage],
+    idle_passes: int | None = None,
+    *,
+    replica: int | None = None,
 ) -> SimulationResult:
     """What the requests and the replicas ended with.
 
@@ -257,8 +287,10 @@ def collect(
         scenario: as it was run.
         stages: the one that decodes, then the one that computes prompts, if they do not decode.
         idle_passes: of ranks in step; None: the replicas are no such ranks.
+        replica: the one whose requests and counts are taken; None: all.
     """
     workload = scenario.workload
+    whose = slice(None) if replica is None else slice(replica, replica + 1)
     last, first = stages[0].pool.requests, stages[-1].pool.requests
     ending = last["phase"].astype(np.uint8)
     if first is not last:
@@ -270,23 +302,24 @@ def collect(
     first_s = np.where(first["phase"] == FINISHED, first["first_s"], last["first_s"])
     if scenario.disaggregation is not None and scenario.disaggregation.delivers == "decode":
         first_s = np.where(np.isnan(last["scheduled_s"]), first_s, last["scheduled_s"])
-    states = [state for stage in stages for state in stage.fleet.replicas]
+    states = [state for stage in stages for state in stage.fleet.replicas[whose]]
     by_batch = _added(
-        [stage.fleet.counts[:, :BY_ROWS, : stage.fleet.running.shape[1]] for stage in stages]
+        [stage.fleet.counts[whose, :BY_ROWS, : stage.fleet.running.shape[1]] for stage in stages]
     )
     by_rows = _added(
-        [stage.fleet.counts[:, BY_ROWS:, : stage.pool.limits.most_rows + 1] for stage in stages]
+        [stage.fleet.counts[whose, BY_ROWS:, : stage.pool.limits.most_rows + 1] for stage in stages]
     )
+    taken = slice(None) if replica is None else np.flatnonzero(last["replica"] == replica)
     return SimulationResult(
-        request=np.arange(workload.requests),
-        input_tokens=workload.prompt_tokens,
-        output_tokens=workload.output_tokens,
-        arrival_s=first["sent_s"].copy(),
-        scheduled_s=first["scheduled_s"].copy(),
-        first_token_s=first_s,
-        last_token_s=np.where(finished, last_s, np.nan),
-        ending=ending,
-        replica=last["replica"].astype(np.int32),
+        request=np.arange(workload.requests)[taken],
+        input_tokens=workload.prompt_tokens[taken],
+        output_tokens=workload.output_tokens[taken],
+        arrival_s=first["sent_s"][taken].copy(),
+        scheduled_s=first["scheduled_s"][taken].copy(),
+        first_token_s=first_s[taken],
+        last_token_s=np.where(finished, last_s, np.nan)[taken],
+        ending=ending[taken],
+        replica=last["replica"][taken].astype(np.int32),
         itl=Histogram(
             counts=np.sum([state.itl for state in states], axis=0),
             total_s=float(sum(s.itl_s for s in states)),
@@ -302,10 +335,10 @@ def collect(
         iterations_by_sampled=by_rows[1],
         exposed_host_s=float(sum(s.host_s for s in states)),
         kv_peak_ratio=max(
-            float(stage.fleet.replicas["peak_blocks"].max()) / stage.pool.limits.kv_blocks
+            float(stage.fleet.replicas["peak_blocks"][whose].max()) / stage.pool.limits.kv_blocks
             for stage in stages
         ),
-        series=tuple(series for stage in stages for series in stage.series()),
+        series=tuple(series for stage in stages for series in stage.series()[whose]),
         busy_by_replica_s=np.array([state.busy_s for state in states[: scenario.replicas]]),
         idle_passes=idle_passes,
     )

@@ -1,6 +1,6 @@
-"""Which of the recommended configurations can each engine load, and in what files?
+"""Which of the recommended configurations can an engine load, and in what files?
 
-For every engine the fastest method that it can express, as its batch schedule where it reads one,
+For every engine that is named the fastest method that it can express, as its batch schedule where it reads one,
 else as the draft length of the smallest batch. Leaves out how a format looks (`exporters`).
 """
 
@@ -8,18 +8,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from app.answers.cells import names_of
 from app.answers.pages import plots_available
 from app.answers.sentences import folded
 from app.exporters.registry import ENGINES, export, write_export
 from app.exporters.result import ExportResult
 from costmodel.answers.estimate import estimate
 from costmodel.configuration import DecodingConfiguration
+from costmodel.engine_library import engine_module
 from costmodel.laws.acceptance import Acceptance
 from costmodel.method import Stop
 from costmodel.method_library import load_method
 from costmodel.optimizers.recommend import Recommendation
 from costmodel.optimizers.search import Choice
-from hardware_profiles.errors import InputError
+from hardware_profiles.errors import InputError, UnknownNameError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,14 +36,44 @@ class Deployable:
     reason: str = ""
 
 
-def deployables(answer: Recommendation, *, context: int) -> list[Deployable]:
+def engines_to_write(engines: str, priced: str) -> tuple[str, ...]:
+    """Engines that files are written for, in the order of `ENGINES`.
+
+    Example:
+        >>> engines_to_write("", "sglang"), engines_to_write("vllm,sglang", "vllm")
+        (('sglang',), ('sglang', 'vllm'))
+
+    Args:
+        engines: names separated by commas, or all; empty: the engine that is priced, or all where
+            nothing is written for that one.
+        priced: engine whose overheads apply, or its file.
+
+    Raises:
+        InputError: nothing is written for an engine, or a name is empty.
+    """
+    if not engines:
+        own = tuple(e for e in ENGINES if engine_module(e) == engine_module(priced))
+        return own or ENGINES
+    if engines == "all":
+        return ENGINES
+    names = names_of(engines, "engines")
+    for name in names:
+        if name not in ENGINES:
+            raise UnknownNameError("engine with files", name, [*ENGINES, "all"], key="engines")
+    return tuple(engine for engine in ENGINES if engine in names)
+
+
+def deployables(
+    answer: Recommendation, *, context: int, engines: Sequence[str] = ENGINES
+) -> list[Deployable]:
     """One entry per engine, for the choices at `context`.
 
     Args:
         answer: what was found.
         context: the context whose schedule is exported.
+        engines: of `ENGINES`.
     """
-    return [deployable(answer, engine, context=context) for engine in ENGINES]
+    return [deployable(answer, engine, context=context) for engine in engines]
 
 
 def file_paths(entries: Sequence[Deployable], folder: Path) -> dict[str, list[str]]:
@@ -62,10 +94,10 @@ def write_all(entries: Sequence[Deployable], folder: Path) -> dict[str, list[str
 
 
 def file_lines(entries: Sequence[Deployable], folder: Path) -> Iterator[str]:
-    """What every engine loads, and where the answer and its page lie.
+    """What engines load, and where the answer and its page lie.
 
     Args:
-        entries: one per engine.
+        entries: one per engine; none where masked blocks are decoded, or nothing is written.
         folder: of the answer.
     """
     written = file_paths(entries, folder)
@@ -80,6 +112,8 @@ def file_lines(entries: Sequence[Deployable], folder: Path) -> Iterator[str]:
         for note in entry.result.notes:
             if note.startswith(("replace ", "no draft model")):
                 yield folded(f"  {note}")
+    if 0 < len(entries) < len(ENGINES):
+        yield "files of other engines: --engines all, or their names"
     page = folder / "report.html" if plots_available() else None
     yield f"answer: {folder / 'recommendation.json'}"
     yield f"report: {page or 'not written, because plotly is missing (pip install rooftree[app])'}"

@@ -295,10 +295,9 @@ class Dialect:
                 " candidates"
             )
             raise self.refusal("shape", rule, shape)
-        if shape.least_probability:
-            raise self.refusal(
-                "shape.least_probability", "keeps the best-scored nodes", shape.least_probability
-            )
+        for field in ("least_probability", "cost_ratio"):
+            if value := getattr(shape, field):
+                raise self.refusal(f"shape.{field}", "keeps the best-scored nodes", value)
         return shape.depth, shape.width
 
     def name(self, chosen: DecodingConfiguration, names: Iterable[str] | None = None) -> str:

@@ -135,6 +135,17 @@ class OptimizeQuestion(
         Path | None,
         Field("Folder for engine files and the answer.", Group.OUTPUT, place="folder"),
     ] = Path("rooftree-out")
+    engines: Annotated[
+        str,
+        Field(
+            (
+                "Engines to write files for, by commas, or all; default: --engine, or all where"
+                " nothing is written for that one."
+            ),
+            Group.OUTPUT,
+            names="engines",
+        ),
+    ] = ""
     explain: Annotated[
         bool,
         Field(

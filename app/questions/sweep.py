@@ -13,7 +13,8 @@ from app.questions.groups import OutputOptions
 class SweepQuestion(OutputOptions, Question):
     """Answer every combination of a file's lists.
 
-    A cell has the best draft and its speed with intervals, or the reason why there is none.
+    A cell has the best draft and its speed with intervals, or the reason why there is none. Under a
+    load it has the draft that serves it best, with the times, tokens and goodput of a simulation.
     """
 
     answered_by: ClassVar[str] = "app.answers.sweep.sweep"
@@ -22,7 +23,8 @@ class SweepQuestion(OutputOptions, Question):
         Field(
             (
                 "YAML of lists: models, devices, engines, tensor_parallel, drafters, traces,"
-                " batches, contexts."
+                " batches, contexts; or under a load rates or users in the place of the last two,"
+                " with prompt_tokens, output_tokens, and limits slo_ttft, slo_tpot in ms."
             ),
             Group.WORKLOAD,
             argument=True,

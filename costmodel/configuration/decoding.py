@@ -60,6 +60,8 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "shape.width": (0, MOST_DRAFT_TOKENS),
     "shape.beam": (0, MOST_DRAFT_TOKENS),
     "shape.least_probability": (0, 1),
+    "shape.cost_ratio": (0, 1),
+    "shape.free_nodes": (0, MOST_DRAFT_TOKENS),
     "shape.guesses": (1, MOST_DRAFT_TOKENS),
     "shape.riding": (0, MOST_DRAFT_TOKENS),
 }

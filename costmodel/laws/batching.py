@@ -6,11 +6,13 @@ form. The simulator plays the same rules request by request (`simulator.loop.dec
 `simulator.loop.passes`). Leaves out what a pass costs and how requests differ.
 
 Reference: Liu et al. 2025, "PEARL" (arXiv:2408.11850), section 4; Shen et al. 2025, "SpecBranch"
-(arXiv:2506.01979).
+(arXiv:2506.01979); Kumar, Dao, May 2026, "Speculative Speculative Decoding" (arXiv:2603.03251), for
+drafts of several outcomes.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +23,9 @@ from costmodel.passes.ops import Array
 from hardware_profiles.errors import InputError
 
 MOST_BRANCHES = 64
+OUTCOME_PASSES = 1
+"""Draft passes on top of those of a chain where drafts are made for outcomes: the first one reads
+the draft whose outcomes they are."""
 MOST_PARTS = 64
 SERIAL = Batch()
 
@@ -39,6 +44,7 @@ def check_batch(batch: Batch) -> None:
     if batch.branches and not batch.drafts_during_verify:
         rule = "only drafts that are made during verification can branch"
         raise InputError(rule, key="branches", value=batch.branches)
+    _check_outcomes(batch)
     if not 1 <= batch.parts <= MOST_PARTS:
         raise InputError(f"must lie in 1..{MOST_PARTS}", key="parts", value=batch.parts)
     for name in ("interference_ratio", "branch_at"):
@@ -60,6 +66,19 @@ def check_batch(batch: Batch) -> None:
         )
 
 
+def _check_outcomes(batch: Batch) -> None:
+    """Refuse drafts for outcomes that do not go with the rest."""
+    if not 0 <= batch.fan_out <= MOST_BRANCHES:
+        raise InputError(f"must lie in 0..{MOST_BRANCHES}", key="fan_out", value=batch.fan_out)
+    if batch.fan_out and (not batch.drafts_during_verify or batch.branches or batch.parts > 1):
+        rule = "goes with drafting during verification, in one part and without branches"
+        raise InputError(rule, key="fan_out", value=batch.fan_out)
+    if batch.on_miss not in ("plain", "wait"):
+        raise InputError("must be plain or wait", key="on_miss", value=batch.on_miss)
+    if batch.on_miss == "wait" and not batch.fan_out:
+        raise InputError("is of outcomes: needs fan_out", key="on_miss", value=batch.on_miss)
+
+
 class LongRun(NamedTuple):
     """Means over the steps of a request.
 
@@ -71,6 +90,8 @@ class LongRun(NamedTuple):
             stayed. The others were rejected or rolled back.
         query_tokens: of the parts of a step in turn, as means over all requests; those that left
             count as none.
+        foreseen_ratio: share of steps whose outcome has its next draft ready, where outcomes are
+            drafted for; 1 elsewhere.
     """
 
     tokens_per_step: float
@@ -78,6 +99,34 @@ class LongRun(NamedTuple):
     wasted_per_step: float
     unselected_per_step: float
     query_tokens: tuple[float, ...]
+    foreseen_ratio: float = 1.0
+
+
+def concurrent_drafts(batch: Batch, verified: Array | float) -> Array | float:
+    """Drafts that are made while one of so many tokens is verified.
+
+    Args:
+        batch: how requests share steps; its drafts branch always.
+        verified: draft tokens that are verified meanwhile.
+    """
+    if batch.fan_out:
+        return (verified + 1.0) * batch.fan_out
+    return float(max(batch.branches, 1))
+
+
+def foreseen(acceptance: float, guesses: int) -> float:
+    """Probability that the target's token is among a drafter's likeliest, tried in turn as siblings
+    of a tree are (`costmodel.laws.acceptance.siblings`): what is missed falls as a power of their
+    number, as the paper on outcomes finds.
+
+    >>> round(foreseen(0.7, 1), 3), round(foreseen(0.7, 4), 3)
+    (0.7, 0.877)
+
+    Args:
+        acceptance: of the likeliest.
+        guesses: number of tokens, >= 1.
+    """
+    return 1.0 - math.prod(1.0 - acceptance / rank for rank in range(1, guesses + 1))
 
 
 def hidden_s(batch: Batch, draft_s: Array, verify_s: Array) -> Array:
@@ -102,7 +151,12 @@ def hidden_s(batch: Batch, draft_s: Array, verify_s: Array) -> Array:
 
 
 def long_run(
-    batch: Batch, draft_tokens: int, acceptance: float, covered: float | None = None
+    batch: Batch,
+    draft_tokens: int,
+    acceptance: float,
+    covered: float | None = None,
+    *,
+    recovered: float | None = None,
 ) -> LongRun:
     """Means of a step whose draft tokens all have one acceptance probability, given that those
     before were accepted.
@@ -118,8 +172,13 @@ def long_run(
         draft_tokens: K >= 1.
         acceptance: p in [0, 1].
         covered: probability that one of the branches begins with the target's token; None: p, as
-            with one branch.
+            with one branch. With outcomes, that of the token behind a whole draft; None: by
+            `foreseen`.
+        recovered: with outcomes, probability that the target's token is foreseen in the place of
+            one that it rejected; None: by `foreseen`.
     """
+    if batch.fan_out:
+        return _outcomes(batch, draft_tokens, acceptance, covered, recovered)
     k, p = draft_tokens, acceptance
     if not batch.drafts_during_verify:
         parts = min(batch.parts, k)
@@ -161,6 +220,37 @@ def long_run(
         float(drafts * k - accepted),
         float((drafts - 1) * k),
         (1.0 + verified,),
+    )
+
+
+def _outcomes(
+    batch: Batch, k: int, p: float, covered: float | None, recovered: float | None
+) -> LongRun:
+    """The long run of drafts that are made for several outcomes of a verification.
+
+    A verified draft has one of K + 1 accepted lengths, and is followed by the target's token; a
+    step without a draft is followed by that token alone. Where steps wait for their drafts all of
+    them verify K tokens.
+    """
+    behind = foreseen(p, batch.fan_out) if covered is None else covered
+    if recovered is None:
+        others = foreseen(p, batch.fan_out + 1) - p
+        recovered = others / (1.0 - p) if p < 1.0 else 1.0
+    whole = p**k
+    hit = (1.0 - whole) * recovered + whole * behind
+    # of steps that do not wait, the share that follows on a foreseen outcome
+    drafting = behind / (1.0 - hit + behind) if behind > 0.0 else 0.0
+    ready = hit if batch.on_miss == "wait" else drafting
+    verifying = 1.0 if batch.on_miss == "wait" else drafting
+    verified, accepted = verifying * k, verifying * _accepted(p, k)
+    unselected = (float(concurrent_drafts(batch, verified)) - 1.0) * k
+    return LongRun(
+        tokens_per_step=1.0 + accepted,
+        verified_per_step=verified,
+        wasted_per_step=verified - accepted + (1.0 - ready) * k + unselected,
+        unselected_per_step=unselected,
+        query_tokens=(1.0 + verified,),
+        foreseen_ratio=ready,
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.laws.acceptance import Acceptance, DepthRates, longest_of, stated
-from costmodel.laws.batching import long_run
+from costmodel.laws.batching import LongRun, long_run
 from costmodel.laws.draft_lengths import DraftLengths, draft_lengths
 from costmodel.laws.own_pace import own_pace
 from costmodel.method import Method, Shape
@@ -80,9 +80,7 @@ def _rate_claim(method: Method, rates: DepthRates, draft_tokens: int) -> Accepta
             rates.by_depth[0] if len(rates.by_depth) == 1 else fitted_acceptance(own, draft_tokens)
         )
         run = long_run(b, draft_tokens, rate)
-        return replace(
-            serial, tokens_per_step=run.tokens_per_step, proposed_tokens=sum(run.query_tokens) - 1.0
-        )
+        return replace(_verifying(serial, run), tokens_per_step=run.tokens_per_step)
     return serial
 
 
@@ -175,8 +173,14 @@ def _overlapped(method: Method, chain: Acceptance) -> Acceptance:
             low = middle
         else:
             high = middle
-    run = long_run(b, chain.draft_tokens, high)
-    return replace(chain, proposed_tokens=sum(run.query_tokens) - 1.0)
+    return _verifying(chain, long_run(b, chain.draft_tokens, high))
+
+
+def _verifying(chain: Acceptance, run: LongRun) -> Acceptance:
+    """A chain whose steps verify what the long run of overlapped phases says."""
+    return replace(
+        chain, proposed_tokens=sum(run.query_tokens) - 1.0, foreseen_ratio=run.foreseen_ratio
+    )
 
 
 def _tree_lengths(own: Shape) -> DraftLengths:

@@ -50,6 +50,8 @@ def tree_policy(shape: Shape, stop: Stop | None = None) -> TreePolicy:
         width=shape.width or None,
         beam=shape.beam or None,
         least_probability=shape.least_probability,
+        cost_ratio=shape.cost_ratio,
+        free_nodes=shape.free_nodes,
         least_gain=stop.at if stop is not None and stop.rule == "gain" else 0.0,
     )
 

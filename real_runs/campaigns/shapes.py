@@ -49,18 +49,20 @@ class DynamicShape(Closed):
     `real_runs.decoding.dynamic_tree.DynamicPolicy`.
     """
 
-    order: Literal["best-first", "levels", "beam"] = "levels"
+    order: Literal["best-first", "levels", "beam", "block"] = "levels"
     draft_tokens: Nodes = 32
     depth: Nodes = 8
     width: Nodes = 8
     beam: Nodes = 8
     least_value: float = Field(default=0.0, ge=0, le=1)
     least_gain: float = Field(default=0.0, ge=0)
+    cost_ratio: float = Field(default=0.0, ge=0, le=1)
+    free_nodes: int = Field(default=0, ge=0, le=4096)
 
     @model_validator(mode="after")
     def _stops_by_level(self) -> DynamicShape:
-        if self.least_gain and self.order == "best-first":
-            raise ValueError("best-first has no levels, so least_gain must be 0")
+        if self.least_gain and self.order in ("best-first", "block"):
+            raise ValueError(f"{self.order} reads no levels, so least_gain must be 0")
         return self
 
 

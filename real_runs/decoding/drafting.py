@@ -56,6 +56,16 @@ class NodeReader(Protocol):
 
 
 @runtime_checkable
+class BlockReader(Protocol):
+    """A drafter that has logits of every level of a draft after one pass, whatever stands above."""
+
+    def block(self, prefix: Sequence[int], cache: KVCache, levels: int) -> torch.Tensor:
+        """Logits [D, vocabulary] of the D <= `levels` tokens after the last id of `prefix`, the
+        prompt and output ids so far; `cache` is the target's, of all ids but that one.
+        """
+
+
+@runtime_checkable
 class Watcher(Protocol):
     """A drafter that looks at the target's hidden states.
 

@@ -71,7 +71,7 @@ class _Composed:
         count = 1 if decoder is None else int(parts(state, decoder))
         draft = 0.0
         if self.timers.draft_timer is not None and self.drafts.decoder != PLAIN:
-            count_at_once, context = drafts_at_once(state)
+            count_at_once, context = drafts_at_once(state, decoder)
             prompt_rows = int(state.rows - state.decode_rows + state.reread_rows)
             draft = (
                 self.timers.draft_timer(
@@ -80,6 +80,10 @@ class _Composed:
                 / count
             )
         seconds = 0.0 if self.drafts.decoder in (PARALLEL, PLAIN) else draft
+        if state.late_drafts and self.timers.draft_timer is not None:
+            seconds += self.timers.draft_timer(
+                int(state.late_drafts), int(state.draft_limit), float(state.late_context), 0
+            )
         for at in range(count):
             if count > 1:
                 sequences = part(state, running, self.requests, decoder, at, count)

@@ -19,7 +19,7 @@ from simulator.loop.decoders.lengths import new_memory
 from simulator.loop.decoders.record import BLOCK, PLAIN, SPLIT, Drafts, walk_of
 from simulator.loop.entries import serve, start
 from simulator.loop.fleet import Fleet, Rules, new_fleet, part_of, replica_of, with_room
-from simulator.loop.front import IN_TURN, ROUTES, Front, feeds_back, new_front
+from simulator.loop.front import ROUTES, Front, feeds_back, looks, new_front
 from simulator.loop.iteration import ASKED, COUNTED
 from simulator.loop.options import Router
 from simulator.loop.request import Workload
@@ -72,6 +72,7 @@ class Stage:
         replicas: how many there are.
         how: which of them takes a request.
         report_s: seconds between two reports to the front end; 0: it always knows.
+        dealt: int32[r], the replica of every request where that is drawn; None: it is not.
         listed: all requests are known to come; else they are listed later.
         disaggregated: another stage says which users are freed.
         asked: timers are asked for every iteration, even where there are tables.
@@ -87,6 +88,7 @@ class Stage:
         how: Router,
         *,
         report_s: float = 0.0,
+        dealt: NDArray[np.int32] | None = None,
         listed: bool = True,
         disaggregated: bool = False,
         asked: bool = False,
@@ -100,11 +102,14 @@ class Stage:
             listed=listed,
             disaggregated=disaggregated,
             report_s=report_s,
+            dealt=dealt,
         )
         self.rules = _rules(pool, asked=asked or pool.tables is None)
         share = -(-workload.requests // replicas)
         # routers that look at loads deal out nearly evenly
         about = share if how == "round-robin" else min(2 * share + 64, workload.requests)
+        if dealt is not None:
+            about = int(np.bincount(dealt).max())
         self.fleet: Fleet = new_fleet(
             pool.limits,
             pool.prefixes,
@@ -144,7 +149,7 @@ class Stage:
         that another stage waits for, no further than that.
         """
         requests, cores = self.pool.requests, _cores()
-        by_themselves = self.front.state.route == IN_TURN and not feeds_back(self.front, requests)
+        by_themselves = not looks(self.front) and not feeds_back(self.front, requests)
         large = len(requests) >= _SHARED_OUT and min(cores, self.replicas) > 1
         if by_themselves and large and not self.rules.asked:
             # sends everything and advances nobody

@@ -1,6 +1,6 @@
 """Which replica takes a request, and when is it sent?
 
-In turn, to whoever holds fewest, or to whoever was sent most of the prompt. A router knows what it
+In turn, at random, to whoever holds fewest, or to whoever was sent most of the prompt. A router knows what it
 has sent; of requests that ended it knows as of the latest report. In a closed loop a request is
 sent once another has ended. Leaves out when replicas advance (`simulator.loop.service`).
 
@@ -22,9 +22,10 @@ from simulator.loop.request import Workload
 from simulator.loop.scheduling.waiting import receive
 from simulator.loop.state import Real, Requests, SchedulerLimits, Small, Whole
 
-IN_TURN, FEWEST, SENT_PREFIX, REPORTED = range(4)
+IN_TURN, DEALT, FEWEST, SENT_PREFIX, REPORTED = range(5)
 ROUTES = {
     "round-robin": IN_TURN,
+    "random": DEALT,
     "least-loaded": FEWEST,
     "prefix": SENT_PREFIX,
     "reported-load": REPORTED,
@@ -40,7 +41,7 @@ class FrontState:
     """The numbers of a front end; the loop works on a record with these fields.
 
     Args:
-        route: `IN_TURN`, `FEWEST`, `SENT_PREFIX` or `REPORTED`.
+        route: `IN_TURN`, `DEALT`, `FEWEST`, `SENT_PREFIX` or `REPORTED`.
         listed: requests in `Front.order`.
         sent: of those, requests that were sent.
         ended: requests whose end was noted.
@@ -93,6 +94,7 @@ class Front(NamedTuple):
         ended: int32[r], requests in the order of their ends, where these feed back.
         freed_s: float64[r], when users were freed, in order.
         blocks: see `SentBlocks`; None: nobody looks into prompts.
+        dealt: int32[r], the replica of every request where that is drawn; else empty.
     """
 
     state: Any
@@ -103,6 +105,7 @@ class Front(NamedTuple):
     ended: Small
     freed_s: Real
     blocks: SentBlocks | None
+    dealt: Small
 
 
 def new_front(
@@ -113,6 +116,7 @@ def new_front(
     listed: bool = True,
     disaggregated: bool = False,
     report_s: float = 0.0,
+    dealt: Small | None = None,
 ) -> Front:
     """A front end that has sent nothing.
 
@@ -123,6 +127,7 @@ def new_front(
         listed: all requests are known to come, in their order; else they are listed later.
         disaggregated: another stage says which users are freed.
         report_s: as of `FrontState`.
+        dealt: as of `Front`; None: the router draws nothing.
     """
     r = workload.requests
     closed = listed and workload.users is not None
@@ -146,6 +151,7 @@ def new_front(
         ended=np.zeros(r if closed or disaggregated else 0, np.int32),
         freed_s=np.zeros(r if closed else 0),
         blocks=_sent_blocks(workload, replicas, route),
+        dealt=np.zeros(0, np.int32) if dealt is None else dealt,
     )
 
 
@@ -168,6 +174,12 @@ def _sent_blocks(workload: Workload, replicas: int, route: int) -> SentBlocks | 
 def feeds_back(front: Front, requests: Requests) -> bool:
     """Whether requests wait for the ends of others, here or in another stage."""
     return front.state.disaggregated == 1 or front.state.users < len(requests)
+
+
+@compiled
+def looks(front: Front) -> bool:
+    """Whether the router looks at the replicas before it sends a request."""
+    return front.state.route not in (IN_TURN, DEALT)
 
 
 @compiled
@@ -226,6 +238,8 @@ def choose(front: Front, r: int) -> int:
     state = front.state
     if state.route == IN_TURN:
         return int(state.sent % len(front.sent))
+    if state.route == DEALT:
+        return int(front.dealt[r])
     chosen = _fewest(front)
     share, best = _longest_match(front, front.blocks, r)
     lead = front.sent[best] - front.heard[best] - front.sent[chosen] + front.heard[chosen]

@@ -12,12 +12,11 @@ import numpy as np
 
 from simulator.loop.compiled import compiled
 from simulator.loop.decoders.block_walk import count_shared
-from simulator.loop.decoders.drafting import decode, forget_slowly
+from simulator.loop.decoders.drafting import decode, forget_slowly, without_draft
 from simulator.loop.decoders.lengths import learn, see_step
 from simulator.loop.decoders.record import (
     ALWAYS,
     BLOCK,
-    NOTHING,
     PARALLEL,
     Decoder,
     Places,
@@ -210,7 +209,7 @@ def settle(  # noqa: PLR0912, PLR0915 - calls with arrays take as long as a step
                 request.phase = DECODING
                 emitted = limits.lag
                 if d is not None and d.decoder == PARALLEL:
-                    request.pending = NOTHING
+                    request.pending = without_draft(d)
         if emitted > 0:
             if request.generated == 0:
                 request.first_s = now

@@ -7,7 +7,7 @@ line.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -19,17 +19,19 @@ from hardware_profiles.errors import InputError
 from simulator.loop.block_options import BlockOptions, RecordedBlocks
 from simulator.loop.length_policies import LengthPolicy
 from simulator.loop.rank_time import RankTimer
+from simulator.loop.replica_sample import ReplicaSample
 from simulator.loop.request import Workload
 from simulator.loop.step_time import DraftTimer, StepTimer
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.state_trees import StateTrees
 from traces.kinds.tree import Tree
 from traces.replay.dynamic import TreePolicy
+from traces.replay.outcomes import require_guesses
 
 Preemption = Literal["recompute", "swap"]
-Router = Literal["round-robin", "least-loaded", "prefix", "reported-load"]
+Router = Literal["round-robin", "random", "least-loaded", "prefix", "reported-load"]
 STOPS = ("length", "probability", "product", "ema", "goodput")
-ROUTERS: tuple[Router, ...] = ("round-robin", "least-loaded", "prefix", "reported-load")
+ROUTERS: tuple[Router, ...] = get_args(Router)
 LONGEST_DRAFT = 4096
 
 
@@ -222,6 +224,8 @@ class SpeculationOptions:
             raise InputError(rule, key="law", value=self.law.rule)
 
     def _check_branches(self) -> None:
+        if self.batch.fan_out:
+            require_guesses(self.trace, self.batch.fan_out)
         if self.batch.branches > 1:
             self.trace.require(2, "drafting several branches")
             if self.batch.branches > self.trace.rank_width:
@@ -310,11 +314,13 @@ class Scenario:
         series: states over time are noted; without them long runs of equal iterations are advanced
             at once.
         seed: of every random choice.
+        sample: the replicas are some of a larger fleet, and the workload has their requests alone;
+            None: they are all there are.
 
     Raises:
         InputError: no replica, an unknown router, two decoders at once; ranks in step with a timer
             that does not tell their own part, or that share their passes otherwise; a limit of
-            passes that are shared otherwise.
+            passes that are shared otherwise; a sample of replicas that depend on the others.
     """
 
     workload: Workload
@@ -330,6 +336,7 @@ class Scenario:
     merge: bool = True
     series: bool = True
     seed: int = 0
+    sample: ReplicaSample | None = None
 
     def __post_init__(self) -> None:
         if self.replicas < 1:
@@ -351,6 +358,28 @@ class Scenario:
             self._check_ranks()
         elif self.router == "reported-load":
             raise InputError("is for ranks in step", key="router", value=self.router)
+        if self.sample is not None:
+            self._check_alone()
+
+    def _check_alone(self) -> None:
+        """Refuse a sample whose replicas do not serve their requests by themselves."""
+        assert self.sample is not None
+        if (len(self.sample.chosen), self.sample.places.size) != (
+            self.replicas,
+            self.workload.requests,
+        ):
+            raise InputError("must have the replicas and the requests that are run", key="sample")
+        depends = {
+            "router": "looks at the load of all replicas" * (self.router != self.sample.router),
+            "requests.users": "wait for answers of all replicas"
+            * (self.workload.users is not None),
+            "disaggregation": "joins all replicas" * (self.disaggregation is not None),
+            "deployment": "has ranks that begin every iteration together" * self.in_step,
+        }
+        for key, words in depends.items():
+            if words:
+                rule = f"{words}: such replicas cannot be sampled; leave out sample_replicas"
+                raise InputError(rule, key=key)
 
     def _check_ranks(self) -> None:
         timer = self.timer

@@ -101,11 +101,15 @@ def group(
 
 
 @compiled
-def drafts_at_once(replica: Replica) -> tuple[int, float]:
-    """Drafts of an iteration, and the cached tokens that they read."""
+def drafts_at_once(replica: Replica, d: Drafts) -> tuple[int, float]:
+    """Drafts of an iteration, and the cached tokens that they read: of those for the outcomes of
+    one request, once.
+    """
     if replica.decoding == 0:
         return 0, 0.0
     count = replica.drafts_at_once
+    if d.fan_out > 0:
+        return count, float(replica.context_tokens)
     return count, replica.context_tokens * count / replica.decoding
 
 
@@ -247,7 +251,7 @@ def tabled_seconds(
     """
     if d is None:
         return _in_turn(replica, buffers, buffers.seats, requests, limits, d, t, seconds)
-    count, context = drafts_at_once(replica)
+    count, context = drafts_at_once(replica, d)
     rows = replica.rows - replica.decode_rows + replica.reread_rows
     draft_s = draft_seconds(t, seconds, count, replica.longest_new_draft, context, rows)
     if d.parts > 1:
@@ -255,4 +259,7 @@ def tabled_seconds(
     verify_s = _in_turn(replica, buffers, buffers.seats, requests, limits, d, t, seconds)
     verify_s += t.accepted_s * replica.just_accepted
     so_far_s = 0.0 if d.decoder == PARALLEL else draft_s
+    if replica.late_drafts > 0:
+        context = float(replica.late_context)
+        so_far_s += draft_seconds(t, seconds, replica.late_drafts, replica.draft_limit, context, 0)
     return with_pass(d, so_far_s, draft_s, verify_s, True)

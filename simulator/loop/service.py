@@ -1,7 +1,7 @@
 """When does each replica of a stage advance, and how far?
 
 Up to the next time at which the front end has to know how they stand: where requests are dealt out
-in turn never, else at every report, or at every request where it always knows. Where requests wait
+in turn or at random never, else at every report, or at every request where it always knows. Where requests wait
 for the ends of others, the replica that may end one first advances until it does. Leaves out
 stages that feed each other (`simulator.cluster.service`).
 """
@@ -15,10 +15,10 @@ import numpy as np
 from simulator.loop.compiled import compiled
 from simulator.loop.fleet import Fleet, Rules, buffers_of
 from simulator.loop.front import (
-    IN_TURN,
     Front,
     choose,
     feeds_back,
+    looks,
     next_sent_s,
     note_ends,
     send,
@@ -62,7 +62,7 @@ def _report_due_s(front: Front, now: float) -> float:
     was told before, or goes by nothing.
     """
     state = front.state
-    if state.route == IN_TURN:
+    if not looks(front):
         return -1.0
     if state.report_s == 0.0:
         return now

@@ -64,6 +64,9 @@ class Replica:
         drafts_at_once: drafts that are made, every branch counted.
         longest_draft: most draft tokens of any request that decodes.
         longest_new_draft: most tokens of a draft that is made in the iteration.
+        late_drafts: drafts that the iteration's verify pass waits for, though others are made beside
+            it.
+        late_context: cached tokens of the requests that they are of.
         full_passes: of the chunks, passes over prompt and canvas of requests that decode.
         full_rows: of `decode_rows`, those of such passes.
         sharing: 1 while requests that share steps are within a block.
@@ -138,6 +141,8 @@ class Replica:
     drafts_at_once: int = 0
     longest_draft: int = 0
     longest_new_draft: int = 0
+    late_drafts: int = 0
+    late_context: int = 0
     full_passes: int = 0
     full_rows: int = 0
     sharing: int = 0

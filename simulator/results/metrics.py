@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.loop.histogram import Histogram
+from simulator.loop.replica_sample import ReplicaSample
 from simulator.loop.request import ENDINGS, FAILED, FINISHED, REJECTED
 
 Seconds = NDArray[np.float64]
@@ -72,6 +73,8 @@ class SimulationResult:
         busy_by_replica_s: float64[n], `busy_s` of the replicas that decode.
         idle_passes: of ranks in step, passes of those that had nothing to do while others had;
             None: the replicas are no such ranks.
+        sample: the replicas are some of a fleet; None: they are all.
+        alone: of a sample, what is above of every replica by itself, but for the time of all.
     """
 
     request: NDArray[np.int64]
@@ -98,6 +101,8 @@ class SimulationResult:
     series: tuple[Series, ...]
     busy_by_replica_s: Seconds
     idle_passes: int | None = None
+    sample: ReplicaSample | None = None
+    alone: tuple[SimulationResult, ...] = ()
 
     @property
     def state(self) -> NDArray[np.str_]:

@@ -2,7 +2,8 @@
 
 Recorded traces as they are, or their lengths under drawn arrivals: Poisson, bursty (gamma gaps, or
 a service that switches between calm and burst), a closed loop of users. Everything is drawn from
-the generator that is handed in. Leaves out reading files (`traces.importers.formats`).
+the generator that is handed in; of a sampled fleet only the requests that stand at the places of the
+sample are, whose gaps are sums of so many. Leaves out reading files (`traces.importers.formats`).
 """
 
 from __future__ import annotations
@@ -21,17 +22,25 @@ from traces.kinds.provenance import BLOCK_TOKENS_KEY
 
 Seconds = NDArray[np.float64]
 Counts = NDArray[np.int32]
+Places = NDArray[np.int64]
 LENGTH_FORMS = "N, uniform:LOW:HIGH, exponential:MEAN or lognormal:MEAN:VARIATION"
 _USUAL_BLOCK_TOKENS = 16
 
 
-def recorded(trace: RequestTrace, *, requests: int | None = None, speed: float = 1.0) -> Workload:
+def recorded(
+    trace: RequestTrace,
+    *,
+    requests: int | None = None,
+    speed: float = 1.0,
+    places: Places | None = None,
+) -> Workload:
     """The requests of a trace at their recorded times.
 
     Args:
         trace: at least one request.
         requests: only so many of its first; None: all.
         speed: arrivals this many times as fast, > 0.
+        places: of those, the ones that are simulated, rising; None: all.
 
     Raises:
         InputError: an empty trace, more requests than it holds, a speed out of range.
@@ -45,22 +54,30 @@ def recorded(trace: RequestTrace, *, requests: int | None = None, speed: float =
             f"must lie in 1..{trace.requests}", file=trace.file, key="requests", value=count
         )
     blocks = trace.prefix_blocks
+    taken: slice | Places = slice(count) if places is None else places
+    if blocks is not None:
+        blocks = blocks[:count] if places is None else tuple(blocks[i] for i in places.tolist())
     return Workload(
-        arrival_s=trace.arrival_s[:count] / speed,
-        prompt_tokens=trace.prompt_tokens[:count],
-        output_tokens=trace.output_tokens[:count],
-        prefix_ids=None if blocks is None else blocks[:count],
+        arrival_s=trace.arrival_s[taken] / speed,
+        prompt_tokens=trace.prompt_tokens[taken],
+        output_tokens=trace.output_tokens[taken],
+        prefix_ids=blocks,
         prefix_block_tokens=block_tokens(trace),
-        priority=None if trace.priority is None else trace.priority[:count],
+        priority=None if trace.priority is None else trace.priority[taken],
     )
 
 
-def repeated(trace: RequestTrace, requests: int) -> RequestTrace:
+def repeated(trace: RequestTrace, requests: int, places: Places | None = None) -> RequestTrace:
     """So many requests of a trace in its order, from its start again after its end; arrivals are
     all 0.
 
     Lengths keep their order, which is correlated in real traffic. A second lap shares no prefix
     with the first.
+
+    Args:
+        trace: at least one request.
+        requests: how many.
+        places: int64[requests] of these, counted over all laps, rising; None: from the first on.
 
     Raises:
         InputError: an empty trace, or more requests than can be simulated.
@@ -68,11 +85,12 @@ def repeated(trace: RequestTrace, requests: int) -> RequestTrace:
     if not trace.requests:
         raise InputError("must hold at least one request", file=trace.file, key="requests", value=0)
     _count(requests)
-    rows = np.arange(requests) % trace.requests
+    places = np.arange(requests) if places is None else places
+    rows = places % trace.requests
     blocks = trace.prefix_blocks
     if blocks is not None:
         lap = 1 + max((max(ids, default=0) for ids in blocks), default=0)
-        laps = (np.arange(requests) // trace.requests * lap).tolist()
+        laps = (places // trace.requests * lap).tolist()
         blocks = tuple(
             blocks[row] if not shift else tuple(i + shift for i in blocks[row])
             for row, shift in zip(rows.tolist(), laps, strict=True)
@@ -109,13 +127,19 @@ def drawn_lengths(
     )
 
 
-def poisson(requests: int, rate_per_s: float, generator: np.random.Generator) -> Seconds:
+def poisson(
+    requests: int,
+    rate_per_s: float,
+    generator: np.random.Generator,
+    places: Places | None = None,
+) -> Seconds:
     """Arrivals that know nothing of each other.
 
     Args:
         requests: how many.
         rate_per_s: mean requests per second, > 0.
         generator: source of the draws.
+        places: see `gamma`.
 
     Returns:
         float64[requests], seconds, sorted.
@@ -126,11 +150,15 @@ def poisson(requests: int, rate_per_s: float, generator: np.random.Generator) ->
     >>> poisson(3, 10.0, np.random.default_rng(1)).round(3).tolist()
     [0.107, 0.138, 0.676]
     """
-    return gamma(requests, rate_per_s, 1.0, generator)
+    return gamma(requests, rate_per_s, 1.0, generator, places)
 
 
 def gamma(
-    requests: int, rate_per_s: float, variation: float, generator: np.random.Generator
+    requests: int,
+    rate_per_s: float,
+    variation: float,
+    generator: np.random.Generator,
+    places: Places | None = None,
 ) -> Seconds:
     """Arrivals whose gaps follow a gamma law.
 
@@ -140,6 +168,8 @@ def gamma(
         variation: standard deviation of a gap over its mean, > 0: 1 is Poisson, more comes in
             bursts.
         generator: source of the draws.
+        places: int64[requests] of these requests among all that arrive at that rate, rising; a sum
+            of gamma gaps follows a gamma law too. None: they are all that arrive.
 
     Returns:
         float64[requests], seconds, sorted.
@@ -151,7 +181,7 @@ def gamma(
     _positive(rate_per_s, "rate")
     _positive(variation, "variation")
     shape = 1.0 / variation**2
-    gaps = generator.gamma(shape, 1.0 / (shape * rate_per_s), requests)
+    gaps = generator.gamma(shape * _steps(places), 1.0 / (shape * rate_per_s), requests)
     return np.asarray(np.cumsum(gaps))
 
 
@@ -163,6 +193,7 @@ def modulated(
     burst_ratio: float,
     calm_s: float,
     burst_s: float,
+    places: Places | None = None,
 ) -> Seconds:
     """Arrivals of a service that switches between calm and burst, Poisson within each.
 
@@ -173,6 +204,7 @@ def modulated(
         burst_ratio: rate in a burst over that in calm, >= 1.
         calm_s: mean seconds of calm; exponential, as are bursts.
         burst_s: mean seconds of a burst.
+        places: see `gamma`.
 
     Returns:
         float64[requests], seconds, sorted.
@@ -187,7 +219,7 @@ def modulated(
         raise InputError("must be >= 1 and finite", key="burst_ratio", value=burst_ratio)
     calm_rate = rate_per_s * (calm_s + burst_s) / (calm_s + burst_ratio * burst_s)
     # in the time scale in which arrivals are Poisson of rate 1, phases are stretched by their rates
-    wanted = np.cumsum(generator.exponential(1.0, requests))
+    wanted = np.cumsum(generator.gamma(_steps(places), 1.0, requests))
     ends_s, ends_scaled = [0.0], [0.0]
     calm = bool(generator.random() < calm_s / (calm_s + burst_s))
     while ends_scaled[-1] < wanted[-1]:
@@ -327,6 +359,11 @@ def _lognormal(
 ) -> NDArray[np.float64]:
     sigma = math.sqrt(math.log1p(variation**2))
     return generator.lognormal(math.log(mean) - sigma**2 / 2.0, sigma, requests)
+
+
+def _steps(places: Places | None) -> Seconds | float:
+    """How many arrivals lie between one of these places and the last, itself included."""
+    return 1.0 if places is None else np.diff(places, prepend=-1).astype(np.float64)
 
 
 def _count(requests: int) -> None:

@@ -17,10 +17,12 @@ from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from hardware_profiles.errors import InputError
 from simulator.loop.block_options import BlockOptions, RecordedBlocks
+from simulator.loop.dealing import Dealer
 from simulator.loop.options import Disaggregation, Scenario, SchedulerOptions, SpeculationOptions
+from simulator.loop.replica_sample import drawn_sample
 from simulator.loop.step_time import StepTimer
 from simulator.scenario.arrivals import sharing
-from simulator.scenario.arriving import at_rate, workload
+from simulator.scenario.arriving import at_rate, requests_of, workload
 from simulator.scenario.copies import Copies, check_lengths, copies_of
 from simulator.scenario.defaults import block_options, feed_forward_of, scheduler_of
 from simulator.scenario.encoders import encoding
@@ -34,6 +36,7 @@ from traces.importers.formats import read_requests_any
 from traces.kinds.acceptance import RequestTrace
 
 _PLAIN = "plain-decoding"
+_DRAWN = 1 << 16  # requests of a sampled fleet from which mean lengths are taken
 
 # fields of a scenario's deployment that a setting takes as they are
 _OF_DEPLOYMENT = (
@@ -115,7 +118,15 @@ class Prepared:
             requests = at_rate(requests, rate_per_s, self.source)
         if count is not None:
             requests = requests.model_copy(update={"count": count})
-        arriving = workload(requests, self.source, np.random.default_rng(seed))
+        replicas = written.replicas or self.copies.schedulers
+        router = written.router or ("reported-load" if self.copies.in_step else "round-robin")
+        sample, places = None, None
+        if written.sample_replicas is not None:
+            everyone = requests_of(requests, self.source)
+            dealer: Dealer = "random" if router == "random" else "round-robin"
+            sample = drawn_sample(replicas, written.sample_replicas, everyone, seed, dealer)
+            replicas, places = len(sample.chosen), sample.places
+        arriving = workload(requests, self.source, np.random.default_rng(seed), places)
         if written.deployment.shared_prefix_tokens:
             arriving = sharing(
                 arriving, written.deployment.shared_prefix_tokens, self.scheduler.block_tokens
@@ -127,12 +138,13 @@ class Prepared:
             timer=self.timer,
             speculation=self.speculation,
             blocks=self._blocks(seed),
-            replicas=written.replicas or self.copies.schedulers,
-            router=written.router or ("reported-load" if self.copies.in_step else "round-robin"),
+            replicas=replicas,
+            router=router,
             report_s=written.report_s,
             in_step=self.copies.in_step,
             disaggregation=self.disaggregation,
             seed=seed,
+            sample=sample,
         )
 
     def _blocks(self, seed: int) -> BlockOptions | RecordedBlocks | None:
@@ -321,7 +333,9 @@ def _setting(
 
 def _mean_lengths(written: ScenarioFile, source: RequestTrace | None) -> tuple[float, float]:
     """Mean tokens of prompts and of outputs."""
-    taken = (
-        source if source is not None else workload(written.requests, None, np.random.default_rng(0))
-    )
+    requests = written.requests
+    if written.sample_replicas is not None and source is None:
+        # those of all replicas may be too many to draw
+        requests = requests.model_copy(update={"count": min(requests.count or 1, _DRAWN)})
+    taken = source if source is not None else workload(requests, None, np.random.default_rng(0))
     return float(taken.prompt_tokens.mean()), float(taken.output_tokens.mean())

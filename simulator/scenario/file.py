@@ -25,6 +25,7 @@ from simulator.scenario.sections import (
     Positive,
     Ratio,
     Replicas,
+    SampledReplicas,
     Section,
     Shares,
     SpeculationSection,
@@ -302,6 +303,9 @@ class ScenarioFile(Section):
         slo: limits that goodput counts by.
         replicas: engines behind the router; None: as many as the deployment has data-parallel
             copies.
+        sample_replicas: simulate so many of them whole, drawn by the seed, and say what they tell
+            of all, with the interval that this costs; requests are then dealt out in turn or at
+            random, and others than theirs are never made. None: simulate all.
         router: which of them takes a request; None: in turn, or by reported load where copies
             exchange tokens.
         report_s: seconds between two reports by which a router knows how many of the requests that
@@ -321,6 +325,7 @@ class ScenarioFile(Section):
     blocks: BlocksSection | None = None
     slo: LimitsSection = LimitsSection()
     replicas: Replicas | None = None
+    sample_replicas: SampledReplicas | None = None
     router: Router | None = None
     report_s: NotNegative = 0.0
     disaggregation: DisaggregationSection | None = None

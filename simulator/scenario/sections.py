@@ -20,6 +20,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=1, le=1 << 30)]
 Replicas = Annotated[int, Field(ge=1, le=4096)]
+SampledReplicas = Annotated[int, Field(ge=2, le=64)]  # one alone says nothing of the others
 Ratio = Annotated[float, Field(ge=0, le=1)]
 BlockTokens = Annotated[int, Field(ge=1, le=4096)]
 

@@ -15,11 +15,14 @@ import numpy as np
 from costmodel.answers.estimate import Setting
 from costmodel.answers.settings import stated_method
 from costmodel.laws.acceptance import (
+    ASSUMED_SIBLINGS,
     MATCHING,
     drawn_ranks,
     drawn_recording,
+    drawn_tokens,
     law_for,
     length_rates,
+    rank_rate,
 )
 from costmodel.laws.claims import step_rates
 from costmodel.laws.controllers import EMA_WEIGHT
@@ -34,6 +37,7 @@ from simulator.scenario.sections import SpeculationSection
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree
 from traces.library import trace_file
+from traces.replay.statistics import fitted_acceptance
 
 if TYPE_CHECKING:
     from costmodel.optimizers.drafters.sources import Source
@@ -176,6 +180,15 @@ def _drawn(
             f"acceptance {source.reference}: ranks are drawn, no step depends on another; {assumed}"
         )
         return drawn_ranks(vectors, generator=np.random.default_rng(0)), (note,)
+    if fan_out := method.batch.fan_out:
+        rate = fitted_acceptance(source.rates.chain(longest).tokens_per_step, longest)
+        vector = [float(rank_rate(rate, rank)) for rank in range(fan_out + 1)]
+        drawn = drawn_tokens(vector, generator=np.random.default_rng(0))
+        note = (
+            f"acceptance {source.reference}: ranks are drawn, no token depends on another;"
+            f" {ASSUMED_SIBLINGS}"
+        )
+        return drawn, (note,)
     note = (
         f"acceptance {source.reference}: a recording is drawn, in which no step depends on another"
     )

@@ -64,7 +64,8 @@ def draft_grid(
     k = queries[:, None, None] - 1.0
     method = setting.drafter.method  # whose branches are counted among the requests that draft
     drafter = replace(
-        setting.drafter, method=replace(method, batch=replace(method.batch, branches=0))
+        setting.drafter,
+        method=replace(method, batch=replace(method.batch, branches=0, fan_out=0, on_miss="plain")),
     )
     drafting_s = chain_step(
         d, drafter, setting.overhead, batch=b, context=c, draft_tokens=k

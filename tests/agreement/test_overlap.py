@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.laws.batching import SERIAL, long_run
+from costmodel.laws.outcomes import outcome_chain
 from costmodel.method import Batch
 from costmodel.method_library import load_method
 from simulator.engine import simulate
@@ -19,6 +20,7 @@ from tests.property_examples import examples
 from tests.simulator.plain_timing import side_by_side_s, step_s
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.library import read_trace
+from traces.replay.outcomes import replay_outcomes
 
 USERS, OUTPUT = 8, 1500
 PASS_S, ROW_S = 1e-2, 1e-5
@@ -54,11 +56,11 @@ def drafting(each_s):
 
 
 @cache
-def run(policy, k, rate, covered, each_s):
+def run(policy, k, rate, covered, each_s, users=USERS):
     workload = Workload(
-        arrival_s=np.zeros(USERS),
-        prompt_tokens=np.full(USERS, 4),
-        output_tokens=np.full(USERS, OUTPUT),
+        arrival_s=np.zeros(users),
+        prompt_tokens=np.full(users, 4),
+        output_tokens=np.full(users, OUTPUT),
     )
     speculation = SpeculationOptions(
         topology=k, trace=recorded(rate, covered), draft=drafting(each_s), batch=policy
@@ -71,6 +73,7 @@ def run(policy, k, rate, covered, each_s):
 
 PEARL = load_method("pearl").batch
 BRANCHES = replace(load_method("specbranch").batch, branch_at=1.0)
+OUTCOMES = load_method("speculative-speculative-decoding").batch
 POLICIES = {
     "serial": SERIAL,
     "pearl": PEARL,
@@ -116,6 +119,68 @@ def test_a_long_run_takes_the_time_that_its_law_says(name, each_s):
         each = (OUTPUT - 1) / (result.last_token_s - result.first_token_s)
         assert each.mean() == pytest.approx(expected.tokens_per_step / seconds, rel=0.03)
     assert result.finished.all()
+
+
+@pytest.mark.parametrize("on_miss", ["wait", "plain"])
+@pytest.mark.parametrize(("rate", "covered"), [(0.5, 0.75), (0.85, 0.95)])
+def test_drafts_for_outcomes_emit_verify_and_waste_what_their_law_says(on_miss, rate, covered):
+    """The drafter's second choice alone is known beside its first, so that one guess a place is
+    made."""
+    policy, k = replace(OUTCOMES, fan_out=1, on_miss=on_miss), 4
+    result = run(policy, k, rate, covered, 2e-3)
+    expected = long_run(policy, k, rate, rate, recovered=(covered - rate) / (1.0 - rate))
+    c = result.counters
+    assert result.tokens_per_step == pytest.approx(expected.tokens_per_step, rel=0.02)
+    assert c["drafted"] / c["steps"] == pytest.approx(expected.verified_per_step, rel=0.02)
+    assert c["wasted"] / c["steps"] == pytest.approx(expected.wasted_per_step, rel=0.02)
+    assert c["unselected"] / c["steps"] == pytest.approx(expected.unselected_per_step, rel=0.02)
+    ready = 1.0 - c["rolled_back"] / c["steps"] / k
+    assert ready == pytest.approx(expected.foreseen_ratio, abs=0.01)
+
+
+@pytest.mark.parametrize("each_s", [1e-4, 2e-2])
+def test_a_step_waits_for_the_drafts_of_outcomes_that_were_not_foreseen(each_s):
+    """Of one request, so that a step waits as often as that."""
+    policy, k, rate, covered = replace(OUTCOMES, fan_out=1), 4, 0.7, 0.9
+    result = run(policy, k, rate, covered, each_s, users=1)
+    expected = long_run(policy, k, rate, rate, recovered=(covered - rate) / (1.0 - rate))
+    ahead_s, late_s = (drafting(each_s)(n, passes, 0.0, 0) for n, passes in ((5, 5), (1, 4)))
+    seconds = max(ahead_s, law(1, 5.0, 0.0, [])) + (1.0 - expected.foreseen_ratio) * late_s
+    assert result.busy_s / result.iterations == pytest.approx(seconds, rel=0.03)
+
+
+@pytest.mark.parametrize("on_miss", ["wait", "plain"])
+def test_outcomes_of_a_recording_are_simulated_as_they_are_replayed(root, on_miss):
+    """A recorded drafter, whose ranks say which outcome came about."""
+    trace = read_trace(root / "traces/recorded/level-3/smollm2-135m--layer-skip--greedy.parquet")
+    policy, k = replace(OUTCOMES, on_miss=on_miss), 4
+    replayed = replay_outcomes(trace, k, policy.fan_out, waits=on_miss == "wait")
+    _, _, tokens = rolled_back(policy, trace, k)
+    assert tokens == pytest.approx(replayed.replay.tokens_per_step, rel=0.04)
+    claim = outcome_chain(trace, k, policy, None)
+    assert claim.tokens_per_step == pytest.approx(replayed.replay.tokens_per_step)
+    assert claim.foreseen_ratio == replayed.foreseen_ratio
+
+
+@given(
+    rate=st.floats(0.01, 0.99),
+    k=st.integers(1, 8),
+    fan_out=st.integers(1, 20),
+    on_miss=st.sampled_from(["wait", "plain"]),
+)
+def test_a_wider_fan_foresees_more_and_no_draft_emits_more_than_a_fresh_one(
+    rate, k, fan_out, on_miss
+):
+    few, many = (
+        long_run(replace(OUTCOMES, fan_out=n, on_miss=on_miss), k, rate)
+        for n in (fan_out, fan_out + 1)
+    )
+    fresh = long_run(SERIAL, k, rate)
+    assert 0.0 <= few.foreseen_ratio <= many.foreseen_ratio <= 1.0
+    assert few.tokens_per_step <= many.tokens_per_step + 1e-12 <= fresh.tokens_per_step + 1e-9
+    if on_miss == "wait":
+        assert few.tokens_per_step == pytest.approx(fresh.tokens_per_step)
+    assert few.foreseen_ratio >= rate**k * rate - 1e-12  # a whole draft with its next token
 
 
 def test_branches_roll_back_less_where_the_drafter_is_often_second_best():

@@ -176,6 +176,8 @@ def optimized(rooftree, files, tmp_path_factory):
         "--trace",
         files.lookup,
         *QUESTION,
+        "--engines",
+        "all",
         "--out",
         folder,
         "--json",

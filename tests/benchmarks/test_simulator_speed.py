@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -271,6 +272,56 @@ def test_a_fleet_routed_by_load(benchmark, setting, aim, apart):
     benchmark.pedantic(lambda: simulate(few), rounds=1)
     assert result.finished.all()
     aim("CPU seconds of a million requests", whole, most=TARGET_FLEET_S)
+
+
+ROUTERS = (
+    ("round-robin", 0.0),
+    ("random", 0.0),
+    ("least-loaded", 0.0),
+    ("least-loaded", 1.0),
+    ("prefix", 0.0),
+    ("prefix", 1.0),
+)
+
+
+@pytest.mark.benchmark(group="simulator")
+def test_routers_of_four_replicas(benchmark, setting, cpu_s, aim):
+    """The same requests behind every router; those of 200 documents share their first blocks."""
+    rng, count = np.random.default_rng(0), 20_000
+    prompts = np.clip(rng.lognormal(6.4, 1.0, count), 16, 16_000).astype(int)
+    documents = rng.integers(0, 200, count).tolist()
+    shared = [
+        range(1000 * d, 1000 * d + min(p // 16, 30))
+        for d, p in zip(documents, prompts, strict=True)
+    ]
+    own = [
+        range(10**7 + 1000 * i, 10**7 + 1000 * i + p // 16 - len(s))
+        for i, (p, s) in enumerate(zip(prompts.tolist(), shared, strict=True))
+    ]
+    workload = Workload(
+        arrival_s=np.cumsum(rng.exponential(1 / 18.0, count)),
+        prompt_tokens=prompts,
+        output_tokens=1 + rng.geometric(1 / 250, count),
+        prefix_ids=tuple((*s, *o) for s, o in zip(shared, own, strict=True)),
+    )
+    scenario = Scenario(
+        workload=workload,
+        scheduler=SchedulerOptions(kv_blocks=28_000, prefix_cache=True),
+        timer=CostModelTimer(setting),
+        replicas=4,
+    )
+    seconds = {}
+    for router, report_s in ROUTERS:
+        routed = replace(scenario, router=router, report_s=report_s)
+        simulate(routed)
+        seconds[router, report_s] = cpu_s(lambda routed=routed: simulate(routed), rounds=3)
+    cheapest = min(seconds.values())
+    print()
+    for (router, report_s), used in seconds.items():
+        print(f"{router}, reports every {report_s} s: {used:.2f} CPU s, {used / cheapest:.2f}")
+    benchmark.extra_info.update({f"{r}-{s}": used for (r, s), used in seconds.items()})
+    benchmark.pedantic(lambda: simulate(scenario), rounds=1)
+    aim("dearest router over the cheapest", max(seconds.values()) / cheapest, most=2.0)
 
 
 _COMMAND = "import sys; from app.cli.main import main; sys.exit(main(sys.argv[1:]))"

@@ -75,6 +75,28 @@ def test_groups_of_one_cell(benchmark, cpu_s, aim):
     aim("groups of one cell per CPU second", rate, least=84)  # 10,000 in a minute on two cores
 
 
+RATES, LENGTHS = (0.5, 1, 2, 4, 8, 12, 16, 24), {"output_tokens": ("uniform:128:384",)}
+
+
+def test_loads_per_second(benchmark, cpu_s, aim):
+    """Cells under a load, beside one that nothing is remembered for."""
+
+    def grid():
+        return computed(drafters=DRAFTERS, rates=RATES, slo_ttft=500, slo_tpot=30, **LENGTHS)
+
+    def one_by_one():
+        for model in MODELS:
+            lists = {"models": (model,), "devices": DEVICES[:1], "drafters": DRAFTERS[:1]}
+            file = SweepFile(**lists, rates=(4,), **LENGTHS)
+            SweepEvaluation(Sweep(lists=file, folder=Path()), 0).shard(0)
+
+    cells = benchmark.pedantic(grid, rounds=1)
+    assert cells == 8 * len(RATES)
+    rate, alone = cells / cpu_s(grid, rounds=3), len(MODELS) / cpu_s(one_by_one, rounds=3)
+    print(f"\n{rate:.0f} loads per CPU second, {rate / alone:.1f} times one by one")
+    aim("loads per CPU second", rate, least=20)
+
+
 MIXED = {
     "models": ["llama-3.1-8b", "qwen3-32b", "llama-3.3-70b", "qwen3-30b-a3b", "gpt-oss-20b"],
     "devices": ["h100-sxm", "h200-sxm", "b200-sxm", "mi300x", "l4"],

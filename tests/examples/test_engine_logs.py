@@ -74,7 +74,8 @@ def test_a_log_answers_what_to_run(user, tmp_path, engine):
     assert [row["tokens_per_step"] for row in rows] == pytest.approx([emitted] * 2, abs=0.01)
     assert all(row["speedup"] > 1.0 for row in rows[:1])
     plan = user(
-        f"rooftree optimize --trace log.parquet --model {model} --batch 1,8 --out plan --json"
+        f"rooftree optimize --trace log.parquet --model {model} --engine {engine} --batch 1,8 --out plan"
+        " --json"
     ).answer
     assert plan["choices"][0]["draft_tokens"] >= 1
     files = [path for path in (tmp_path / "plan" / engine).rglob("*") if path.is_file()]

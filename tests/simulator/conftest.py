@@ -181,6 +181,10 @@ def _decoder(rng):
             interference_ratio=float(rng.choice([0.0, 0.3])),
             parts=int(rng.choice([1, 1, 3])),
         )
+        if most % 2 and not policy.branches and policy.parts == 1:
+            policy = replace(
+                policy, fan_out=1 + (most > 1), on_miss="wait" if most > 2 else "plain"
+            )
     options = {
         "topology": _TREE if kind == "tree" else most,
         "batch": policy if kind == "overlap" else Batch(),

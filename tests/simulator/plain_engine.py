@@ -26,6 +26,7 @@ class Job:
     memory: float = 0.0
     stale: bool = False
     first_known: bool = False
+    late: bool = False
     before_canvas: int = 0
     within: bool = False
     state: str = "new"
@@ -80,9 +81,9 @@ class Engine:
                     int(records["place"][i]),
                     names,
                     float(self.d.most),
-                    self.d.decoder == drafting.PARALLEL,
                 )
             )
+            self.forget_draft(self.jobs[-1])
         self.users, self.think = w.users or w.requests, w.think_s
         self.received = 0.0
         for job in self.jobs:
@@ -116,7 +117,7 @@ class Engine:
             job.state, job.computed = "waiting", 0
             if self.d.decoder == drafting.BLOCK:
                 self.restart(job)
-            job.stale, job.first_known = self.d.decoder == drafting.PARALLEL, False
+            self.forget_draft(job)
         job.granted, job.within = 0, False
         self.let_go(job)
         self.running.remove(job)
@@ -368,7 +369,7 @@ class Engine:
                 if job.computed < job.known:
                     continue
                 job.state, emitted = "decoding", self.lag
-                job.stale, job.first_known = self.d.decoder == drafting.PARALLEL, False
+                self.forget_draft(job)
             if emitted and not job.generated:
                 job.first = self.clock
             job.generated += emitted

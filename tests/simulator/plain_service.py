@@ -9,6 +9,7 @@ import simpy
 
 from simulator.cluster.stage import Stage
 from simulator.engine import after_prompts, new_pool, prompt_pool
+from simulator.loop.dealing import dealt_at_random
 from simulator.loop.fleet import with_room
 from simulator.loop.front import IMBALANCE, MATCH_RATIO
 from simulator.loop.iteration import COMPOSED
@@ -18,7 +19,7 @@ from tests.simulator.stepping import SteppedReplica
 
 
 class RoundRobin:
-    def __init__(self, replicas, workload):
+    def __init__(self, replicas, workload, seed):
         self.replicas, self.sent = replicas, 0
 
     def __call__(self, request):
@@ -26,8 +27,16 @@ class RoundRobin:
         return (self.sent - 1) % len(self.replicas)
 
 
+class Random:
+    def __init__(self, replicas, workload, seed):
+        self.dealt = dealt_at_random(np.arange(workload.requests), len(replicas), seed)
+
+    def __call__(self, request):
+        return int(self.dealt[request])
+
+
 class LeastLoaded:
-    def __init__(self, replicas, workload):
+    def __init__(self, replicas, workload, seed):
         self.replicas = replicas
 
     def unfinished(self, i):
@@ -40,7 +49,7 @@ class LeastLoaded:
 class Prefix(LeastLoaded):
     """Remembers the blocks that every replica was sent."""
 
-    def __init__(self, replicas, workload):
+    def __init__(self, replicas, workload, seed):
         self.replicas, self.ids = replicas, workload.prefix_ids
         self.cached = [set() for _ in replicas]
 
@@ -61,7 +70,12 @@ def leading(ids, cached):
     return next((count for count, block in enumerate(ids) if block not in cached), len(ids))
 
 
-ROUTERS = {"round-robin": RoundRobin, "least-loaded": LeastLoaded, "prefix": Prefix}
+ROUTERS = {
+    "round-robin": RoundRobin,
+    "random": Random,
+    "least-loaded": LeastLoaded,
+    "prefix": Prefix,
+}
 
 
 class Service:
@@ -78,13 +92,13 @@ class Service:
         pool = new_pool(scenario if apart is None else after_prompts(scenario), generator)
         self.stages = [stage_of(pool, w, scenario.replicas)]
         self.decoders = replicas_of(self.stages[0])
-        self.prefill_router = self.decode_router = route(self.decoders, w)
+        self.prefill_router = self.decode_router = route(self.decoders, w, scenario.seed)
         self.prefillers = []
         if apart is not None:
             prompts = prompt_pool(scenario, generator)
             self.stages.append(stage_of(prompts, w, apart.prefill_replicas))
             self.prefillers = replicas_of(self.stages[1])
-            self.prefill_router = route(self.prefillers, w)
+            self.prefill_router = route(self.prefillers, w, (scenario.seed, 1))
 
     def run(self):
         """Until nothing happens any more."""

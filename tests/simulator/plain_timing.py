@@ -24,12 +24,19 @@ class Timing:
         if self.d.decoder == drafting.PARALLEL and batch:
             drafts, most = sum(map(self.branches_behind, self.decoding)), batch
             new = max([self.meanwhile(job, batch) for job in self.decoding], default=0)
-        draft = 0.0
+        share = context * drafts / b if b else 0.0
+        late = [job for job in self.decoding if job.late and job.drafts]
+        if self.d.fan_out and batch:
+            drafts = sum((job.drafts + 1) * self.d.fan_out for job in self.decoding)
+            new, share = batch + 1 if drafts else 0, context
+        draft = late_s = 0.0
         if self.draft_timer:
-            share = context * drafts / b if b else 0.0
+            if late:
+                held = sum(job.computed for job in late)
+                late_s = self.draft_timer(len(late), batch, float(held), 0)
             draft = self.draft_timer(drafts, new, share, sum(tokens for tokens, _ in self.chunks))
         policy = self.speculation.batch if self.speculation else SERIAL
-        return step_s(policy, draft, self.passes(policy, b, context, most))
+        return step_s(policy, draft, self.passes(policy, b, context, most), late_s)
 
     def passes(self, policy, b, context, most):
         longest = max([job.computed for job in self.decoding], default=0)
@@ -147,8 +154,27 @@ class Timing:
             batch, 1 + int(self.d.proposes[(job.place + job.drafts + 1) % len(self.d.emits)])
         )
 
+    def forget_draft(self, job):
+        """A request has no draft that was made during a verification."""
+        job.late, job.first_known = bool(self.d.waits), False
+        job.stale = self.d.decoder == drafting.PARALLEL and not self.d.waits
+
+    def outcome_step(self, job, accepted, left, batch):
+        """What the drafts are worth that were made for the outcomes of this step."""
+        whole = accepted == job.drafts
+        known = int(self.d.foreseen[job.place + accepted]) & (1 if whole else 2) if left else 0
+        right = bool(batch) and left > accepted + 1 and bool(known)
+        self.forget_draft(job)
+        if right:
+            job.late = job.stale = False
+        self.rolled_back += 0 if right else batch
+        self.unselected += ((job.drafts + 1) * self.d.fan_out - 1) * batch
+        return accepted + 1
+
     def parallel_step(self, job, accepted, left, batch):
         """What the draft that was made meanwhile is worth."""
+        if self.d.fan_out:
+            return self.outcome_step(job, accepted, left, batch)
         job.first_known = False
         if job.drafts and not self.d.branches and accepted == job.drafts:
             job.stale = False
@@ -169,12 +195,12 @@ def side_by_side_s(one_s, other_s, interference_ratio=0.0, *, after_s=0.0):
     return after_s + max(one_s, other_s) + interference_ratio * min(one_s, other_s)
 
 
-def step_s(batch, draft_s, verify_s):
+def step_s(batch, draft_s, verify_s, late_s=0.0):
     """Seconds of a step: drafting goes on evenly, and each part of the verification waits for its
-    tokens."""
+    tokens, and for drafts that come late."""
     x, parallel = batch.interference_ratio, batch.drafts_during_verify
     each = draft_s / len(verify_s)
-    total = 0.0 if parallel else each
+    total = late_s if parallel else each
     for part_s in verify_s[:-1]:
         total = side_by_side_s(each, part_s, x, after_s=total)
     return (

@@ -30,6 +30,8 @@ def pick(
     least: float,
     beam: int,
     least_gain: float,
+    cost_ratio: float,
+    free_nodes: int,
 ) -> tuple[Small, Small, Small, Small, Small, NDArray[np.bool_]]:
     """What a policy picks at every position: see `PickedTrees`; a `beam` or `least_gain` of 0 sets
     no limit.
@@ -47,6 +49,8 @@ def pick(
         least: probability of a path below which it is not expanded.
         beam: nodes of a level that are expanded.
         least_gain: tokens that a further level must promise.
+        cost_ratio: seconds of a node, over those of a step: see `traces.replay.dynamic.paying_nodes`.
+        free_nodes: nodes that cost nothing.
 
     Returns:
         emitted [n], nodes [n], levels [n], passes [n], rows [n, depth], exact [n].
@@ -79,12 +83,19 @@ def pick(
             least_gain,
             rows[i],
         )
+        tokens, seconds, pays = 1.0, 1.0, True
         for j in order:
-            if proposed[j] and picked[i] < nodes:
-                picked[i] += 1
-                emitted[i] += on_path[tree][j]
-                levels[i] = max(levels[i], level[j])
-        exact[i] = exact[i] and (picked[i] == nodes or not cut)
+            if not proposed[j] or picked[i] == nodes:
+                continue
+            further = cost_ratio if picked[i] >= free_nodes else 0.0
+            if further > 0.0 and value[j] * seconds <= tokens * further:
+                pays = False
+                break
+            tokens, seconds = tokens + value[j], seconds + further
+            picked[i] += 1
+            emitted[i] += on_path[tree][j]
+            levels[i] = max(levels[i], level[j])
+        exact[i] = exact[i] and (picked[i] == nodes or not cut or not pays)
     return emitted, picked, levels, passes, rows, exact
 
 

@@ -6,11 +6,14 @@ picked nodes that spell the true text, and one token more. Leaves out static tre
 (`traces.replay.walk`), sampled drafts (`traces.replay.sampled`) and cost.
 
 Reference: Xiong et al., DySpec, arXiv 2410.11744, alg. 1; Li et al., EAGLE-2, arXiv 2406.16858,
-sec. 4; Wang et al., OPT-Tree, arXiv 2406.17276, sec. 3 (stopping by the gain of a level).
+sec. 4; Wang et al., OPT-Tree, arXiv 2406.17276, sec. 3 (stopping by the gain of a level); Ringel et
+al., DDTree, arXiv 2604.12989, and Oh et al., Bastion, arXiv 2605.29727 (trees of a block drafter,
+whose probabilities depend on the level alone).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +39,9 @@ class TreePolicy:
             likeliest `nodes` found so far.
         least_gain: drafting stops after a level that raised the expected tokens of the tree (the
             sum of its nodes' probabilities) by no more than this; 0 never stops.
+        cost_ratio: seconds that a node beyond `free_nodes` adds to a step, over those of the step
+            without it: see `paying_nodes`. 0: nodes are free.
+        free_nodes: nodes that cost nothing, >= 0.
 
     Raises:
         InputError: a value out of range.
@@ -47,16 +53,18 @@ class TreePolicy:
     least_probability: float = 0.0
     beam: int | None = None
     least_gain: float = 0.0
+    cost_ratio: float = 0.0
+    free_nodes: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("nodes", 0), ("depth", 1), ("width", 1), ("beam", 1)):
+        limits = (("nodes", 0), ("depth", 1), ("width", 1), ("beam", 1), ("free_nodes", 0))
+        for name, least in limits:
             value = getattr(self, name)
             if value is not None and not least <= value <= MAX_NODES:
                 raise InputError(f"must lie in {least}..{MAX_NODES}", key=name, value=value)
-        if not 0 <= self.least_probability <= 1:
-            raise InputError(
-                "must lie in [0, 1]", key="least_probability", value=self.least_probability
-            )
+        for name in ("least_probability", "cost_ratio"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise InputError("must lie in [0, 1]", key=name, value=getattr(self, name))
         if not 0 <= self.least_gain < np.inf:
             raise InputError("must be finite and >= 0", key="least_gain", value=self.least_gain)
 
@@ -72,6 +80,37 @@ def best_first(nodes: int, *, least_probability: float = 0.0) -> TreePolicy:
         The policy.
     """
     return TreePolicy(nodes=nodes, least_probability=least_probability)
+
+
+def paying_nodes(values: Sequence[float], cost_ratio: float, free_nodes: int = 0) -> int:
+    """How many of the likeliest nodes a tree takes where each lengthens the verify pass.
+
+    A step with n nodes emits 1 + the sum of their probabilities and takes 1 + `cost_ratio` for
+    every node beyond `free_nodes`, of a step that reads the weights. Nodes are taken in order as
+    long as the next one raises the quotient. Probabilities fall and seconds do not bend downwards,
+    so that the first node that does not is followed by none that would: the quotient is the
+    greatest of all.
+
+    Example:
+        >>> paying_nodes([0.6, 0.3, 0.05], cost_ratio=0.1)
+        2
+
+    Args:
+        values: of the nodes, never rising: their probabilities, those of their ancestors
+            multiplied in.
+        cost_ratio: >= 0.
+        free_nodes: >= 0.
+
+    Reference: Oh et al. 2026, "Bastion" (arXiv:2605.29727), whose code stops so under a calibrated
+    roofline.
+    """
+    tokens, seconds = 1.0, 1.0
+    for count, value in enumerate(values):
+        further = cost_ratio if count >= free_nodes else 0.0
+        if further > 0.0 and value * seconds <= tokens * further:
+            return count
+        tokens, seconds = tokens + value, seconds + further
+    return len(values)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -131,6 +170,8 @@ def pick_trees(expansions: Expansions, policy: TreePolicy) -> PickedTrees:
         policy.least_probability,
         policy.beam or 0,
         policy.least_gain,
+        policy.cost_ratio,
+        policy.free_nodes,
     )
     return PickedTrees(
         emitted=picked[0],

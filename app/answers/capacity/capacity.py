@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.answers.answer import Answer
+from app.answers.capacity.confirmed import sampled_fleet
 from app.answers.capacity.drafts import PLAIN, ComparedDrafts, compared_drafts
 from app.answers.capacity.hours import day_plan, peak
 from app.answers.capacity.named import named_plans
@@ -57,16 +58,18 @@ def answer(question: CapacityQuestion) -> Answer:
             for option in (plan, *([in_pools(plan.service, load)] if plan.service else []))
         ]
     rows = [plan.row for plan in planned]
-    best, day = best_row(rows, ranked=question.search == "full"), None
-    if best is not None and profile:
+    best, day, fleet = best_row(rows, ranked=question.search == "full"), None, None
+    if best is not None:
         (service,) = [plan.service for plan in planned if plan.row is best and plan.service]
-        day = day_plan(service, best, load, profile)
+        day = day_plan(service, best, load, profile) if profile else None
+        fleet = sampled_fleet(service, best, load)
     listed = {name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in LISTED}
     return CapacityPlans(
         inputs=_inputs(question, drafts, load, limits) | listed,
         plans=rows,
         best=None if best is None else best_plan(best),
         day=day,
+        fleet=fleet,
         assumptions=_assumptions(
             [plan.service.setting for plan in planned if plan.service is not None]
         ),

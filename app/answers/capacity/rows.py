@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from app.answers.answer import Answer, Column, Row, Table
 from app.answers.capacity.day import DayPlan
+from app.answers.capacity.fleet import SampledFleet
 from app.answers.capacity.pools import PooledPlan
 from app.answers.capacity.simulated import SimulatedTimes
 from app.answers.cells import LISTED, MarkedCell, reason_lines
@@ -392,6 +393,8 @@ class CapacityPlans(Answer):
             search, then the placements that cannot run.
         best: the plan to take.
         day: the hours of a profile under the plan to take, where there is a profile.
+        fleet: some replicas of the plan to take, simulated behind its router, where it has many
+            and there are limits.
         assumptions: what plans rest on.
         acceptance: where tokens per step come from, where anything is drafted.
         remarks: sentences about the acceptance.
@@ -403,6 +406,7 @@ class CapacityPlans(Answer):
     best: BestPlan | None
     assumptions: PlanAssumptions
     day: DayPlan | None = None
+    fleet: SampledFleet | None = None
     acceptance: KnownAcceptance | None = None
     remarks: Sequence[str]
 
@@ -448,6 +452,8 @@ class CapacityPlans(Answer):
         yield from reason_lines(marked, [*names, *places, "method"])
         if self.best is not None:
             yield _best_words(self.best, names)
+        if self.fleet is not None:
+            yield folded(self.fleet.words)
         if self.day is not None:
             yield self.day.table({name.removeprefix("held_"): head for name, head in heads.items()})
         if self.acceptance is not None and (remark := self.acceptance.remark):

@@ -20,12 +20,13 @@ from costmodel.answers import settings
 from costmodel.answers.estimate import Setting, estimate, footprint_of, prefill_s
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.engine_library import engine_names, load_engine
-from costmodel.laws.acceptance import Acceptance, accepted_by, geometric, law_for
+from costmodel.laws.acceptance import Acceptance, DepthRates, accepted_by, geometric, law_for
 from costmodel.laws.claims import rate_claim, tokens_claim
 from costmodel.laws.drafting import dynamic_tree, stopped_chain
 from costmodel.laws.own_pace import own_pace
 from costmodel.method import LABELS, Method
 from costmodel.method_library import load_method, standing_in
+from costmodel.optimizers.candidates.block_trees import block_tree
 from hardware_profiles.errors import RooftreeError
 from simulator.engine import simulate
 from simulator.scenario import build
@@ -209,6 +210,8 @@ def _transformed(method: Method) -> Iterator[tuple[str, Ask]]:
 def _laws(method: Method) -> Iterator[tuple[str, Ask]]:
     """Tokens per step by replay of recordings, under the entry's verifier, shape and stop rule."""
     laws = {"tokens kept": _verified, "draft lengths": _stopped, "trees grown": _grown}
+    if method.drafts_blocks and method.shape.kind == "dynamic_tree":
+        yield "trees at stated rates", partial(_of_rates, method)
     for name in _RECORDED:
         for word, law in laws.items():
             yield f"{word} on {name}", partial(law, method, name)
@@ -229,6 +232,14 @@ def _grown(method: Method, name: str) -> float:
     s = method.shape
     small = replace(s, nodes=min(s.nodes, 12), beam=min(s.beam, 12), depth=min(s.depth, 6))
     return dynamic_tree(_recording(name), small, None, stop=method.stop).tokens_per_step
+
+
+def _of_rates(method: Method) -> list[Any]:
+    """Trees of a block drafter at stated rates."""
+    return [
+        block_tree(method, DepthRates(by_depth=(rate,)), method.shape).tokens_per_step
+        for rate in (0.5, 0.9)
+    ]
 
 
 def _doors(method: Method) -> Iterator[tuple[str, Ask]]:

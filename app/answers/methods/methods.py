@@ -53,14 +53,15 @@ class Methods(Answer):
         return self.methods
 
     def shown(self) -> Iterator[Table | str]:
-        """The list by group, and all that is said of a method that was named."""
+        """The list by group, or all that is said of the one that was named."""
+        if self.inputs["name"]:
+            yield from described(self.entries[0])
+            return
         yield Table(
             title="Methods",
             rows=[_row(m) for m in sorted(self.entries, key=lambda m: (m.group, m.slug))],
             columns=list(MethodRow.__dataclass_fields__),
         )
-        if self.inputs["name"]:
-            yield from described(self.entries[0])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,12 +6,13 @@ Leaves out predictions, and which systems they cover (`app.answers.methods.cover
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from app.answers.numbers import plain
+from costmodel.citation import Reported
 from costmodel.laws.refining import blocks_in_flight
-from costmodel.method import Draft, Method, Shape
+from costmodel.method import LABELS, Draft, Method, Shape
+from costmodel.method_file import method_document
 from costmodel.method_library import priced_alike
 from costmodel.pace import EXACT_COMMITS, Advance, Refine
 from costmodel.transforms.declared import (
@@ -141,57 +142,60 @@ def engine_needs(method: Method, engine: str) -> str:
     return f"{', '.join(needs)}; where {engine} has that, name it: [engines] {name} = NAME"
 
 
-_LISTED_FIELDS = (
-    "target",
-    "draft",
-    "shape",
-    "stop",
-    "verify",
-    "refine",
-    "advance",
-    "batch",
-    "host_s",
-    "deployment",
-    "own_weights",
-    "engines",
-    "systems",
-    "recorded",
-    "reproduced",
-)
-
-
 def described(method: Method) -> Iterator[str]:
-    """An entry's citation, its sentences, every field that it sets, and what was reported."""
+    """An entry in words and in fields: what it is, its citation, its sentences, every field that it
+    sets as a file of one's own would, and what was assumed, reported and reproduced.
+    """
+    read = "its abstract alone" if method.read == "abstract" else f"the {method.read}"
+    yield f"{method.title} ({method.slug}), listed under {method.group}; read from {read}"
     c = method.citation
     citation = (c.authors, c.title, str(c.year or ""), f"arXiv:{c.arxiv}" if c.arxiv else c.url)
     yield " ".join(f"{part.rstrip('.')}." for part in citation if part)
     for line in explained(method):
         yield f"  {line}"
-    for name in _LISTED_FIELDS:
-        value = getattr(method, name)
-        if value not in ((), None, {}, 0.0, False):
-            yield from _field_lines(name, value)
-    for line in method.assumed:
-        yield f"  assumed {line}"
-    for r in method.reported:
-        words = (r.model, r.draft, r.device, f"batch {r.batch}" if r.batch else "", r.data, r.note)
-        yield (
-            f"  reported {r.quantity} {plain(r.value, 6)}: {', '.join(filter(None, words))}"
-            f" ({r.source})"
-        )
+    for name, engines in _engine_names(method).items():
+        yield f"  Engines: {name} in {', '.join(engines)}."
+    yield f"fields, as in a file of your own (rooftree methods new NAME --like {method.slug})"
+    for key, value in method_document(method).items():
+        if key not in (*LABELS, "engines"):
+            yield from _field_lines(key, value)
+    if method.assumed:
+        yield "assumed, since what was read does not say it"
+        yield from (f"  {line}" for line in method.assumed)
+    if method.reported:
+        yield "published"
+        yield from (f"  {_reported_words(reported)}" for reported in method.reported)
+    if method.reproduced:
+        yield "held against what was published by"
+        yield from (f"  {test}" for test in method.reproduced)
 
 
-def _field_lines(path: str, value: object) -> Iterator[str]:
-    """A line for every field within a value that is not at its default."""
-    if isinstance(value, tuple) and value and all(is_dataclass(part) for part in value):
+def _engine_names(method: Method) -> Mapping[str, list[str]]:
+    """Engines by what they call a method."""
+    engines: dict[str, list[str]] = {}
+    for engine, name in method.engines.items():
+        engines.setdefault(name, []).append(engine)
+    return engines
+
+
+def _field_lines(path: str, value: Any) -> Iterator[str]:
+    """A line for every plain value within one of a method's document."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from _field_lines(f"{path}.{key}", part)
+    elif isinstance(value, Sequence) and value and isinstance(value[0], Mapping):
         for index, part in enumerate(value):
             yield from _field_lines(f"{path}[{index}]" if len(value) > 1 else path, part)
-    elif is_dataclass(value) and not isinstance(value, type):
-        for part in fields(value):
-            if getattr(value, part.name) not in (part.default, {}, (), "none"):
-                yield from _field_lines(f"{path}.{part.name}", getattr(value, part.name))
     else:
-        yield f"  {path}: {value}"
+        yield f"  {path} = {json.dumps(value)}"
+
+
+def _reported_words(reported: Reported) -> str:
+    """A published number with what it was measured on."""
+    r = reported
+    batch = f"batch {r.batch}" if r.batch else ""
+    words = ", ".join(filter(None, (r.model, r.draft, r.device, batch, r.data, r.note)))
+    return f"{r.quantity.replace('_', ' ')} {r.value:g}: {words} ({r.source})"
 
 
 def changes(method: Method) -> list[str]:
@@ -266,7 +270,13 @@ def _drafting(method: Method) -> Iterator[str]:
             " the layers."
         )
     b = method.batch
-    if b.drafts_during_verify or b.parts > 1:
+    if b.fan_out:
+        missed = "waits for a draft" if b.on_miss == "wait" else "has none"
+        yield (
+            f"Batch: drafts for {b.fan_out} tokens behind every accepted length are made during"
+            f" verification; a step of another outcome {missed} (costmodel/laws/outcomes.py)."
+        )
+    elif b.drafts_during_verify or b.parts > 1:
         yield "Batch: drafting and verifying overlap (costmodel/laws/batching.py)."
     elif b != type(b)():
         yield f"Batch: slots {b.slots}, lengths {b.ragged} (simulator)."
@@ -276,7 +286,9 @@ def _stage(stage: Draft) -> str:
     words = [_BY[stage.by]]
     if stage.layers is not None:
         words.append(
-            f"{stage.layers:.0%} of its layers" if stage.layers < 1 else f"{stage.layers:g} layers"
+            f"{stage.layers:.0%} of its layers"
+            if stage.layers < 1
+            else f"{stage.layers:g} layer{'s' * (stage.layers != 1)}"
         )
     if stage.by in ("model", "target", "head", "heads"):
         pace = {0: "all levels in one pass", 1: "one level a pass"}.get(
@@ -297,6 +309,11 @@ def _stage(stage: Draft) -> str:
 def _sizes(s: Shape) -> str:
     sizes = f" of {s.nodes} draft tokens" if s.nodes else ", of a size that is searched"
     sizes += f", {s.guesses} of them side by side" if s.guesses > 1 else ""
+    sizes += (
+        f", as long as one brings more than {s.cost_ratio:.2%} of a step's time"
+        if s.cost_ratio
+        else ""
+    )
     return sizes + (f" with {s.riding} more query tokens in the pass" if s.riding else "")
 
 
@@ -315,10 +332,8 @@ def _own_pace(method: Method) -> Iterator[str]:
                 " (costmodel/answers/steps/refine_step.py)."
             )
             if r.full_passes or r.closing_passes:
-                yield (
-                    f"A block takes {r.full_passes} full passes and {r.closing_passes} that only"
-                    " store it."
-                )
+                stored = f" and {r.closing_passes} that only store it" if r.closing_passes else ""
+                yield f"A block takes {r.full_passes} of prompt and canvas{stored}, among its passes."
             yield from _beside(method, r)
         case Advance() as advance:
             yield f"{advance.summary} ({_ADVANCE})."

@@ -170,12 +170,12 @@ def _missing(rows: Sequence[CountedVerdict]) -> str:
         law = ""
         if unknown.law_gain_ratio > 0.0:
             law = (
-                f", and {_percent(unknown.law_gain_ratio)} at"
-                f" K={unknown.law_best_draft_tokens} if acceptance goes on as it was"
+                f", or {_percent(unknown.law_gain_ratio)} by K={unknown.law_best_draft_tokens} if"
+                " deeper drafts are accepted as the counted ones are"
             )
         parts.append(
-            f"K={unknown.unknown_draft_tokens} could gain up to"
-            f" {_percent(unknown.unknown_gain_ratio)} at batch {unknown.batch:,}{law}"
+            f"K={unknown.unknown_draft_tokens} would gain {_percent(unknown.unknown_gain_ratio)} at"
+            f" batch {unknown.batch:,} if all deeper drafts were accepted{law}"
         )
     if few.counts_loss_ratio > 0.01:
         parts.append(

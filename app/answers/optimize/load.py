@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from app.answers.deployables import file_paths, first_deployable
+from app.answers.deployables import engines_to_write, file_paths, first_deployable
 from app.answers.optimize.candidates import asked_drafters, deployment_options, draft_axes
 from app.answers.optimize.choices import candidate
 from app.answers.optimize.confirmed import ConfirmedSearch, Finalist, confirmed_search
@@ -22,7 +22,6 @@ from app.answers.optimize.rows import DesignRow, FinalistRow, SimulatedDesign
 from app.answers.optimize.simulated import DesignRun, Traffic
 from app.answers.placements import listed_placements, marked_placements, one_deployment, placed
 from app.answers.progress import counting
-from app.exporters.registry import ENGINES
 from app.questions.field import inputs_of
 from app.questions.optimize import OptimizeQuestion
 from app.questions.places import is_object
@@ -62,7 +61,8 @@ def search_load(question: OptimizeQuestion, masked: MaskedPolicies | None = None
     entries = []
     if masked is None and winner.meets(joint.slo):
         best = [winner.design.configuration]
-        entries = [first_deployable(best, engine) for engine in ENGINES]
+        engines = engines_to_write(question.engines, question.engine)
+        entries = [first_deployable(best, engine) for engine in engines]
     folder = None if question.out is None or is_object(question.out) else question.out
     finalists = _finalists(search)
     inputs = _inputs(question, joint, traffic)

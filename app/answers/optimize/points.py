@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app.answers.cells import LISTED, MarkedCell, cells_of, names_of, runnable
-from app.answers.deployables import Deployable, deployables, file_paths
+from app.answers.deployables import Deployable, deployables, engines_to_write, file_paths
 from app.answers.optimize.candidates import asked_drafters, deployment_options, draft_axes
 from app.answers.optimize.choices import (
     cell,
@@ -35,6 +35,7 @@ from app.answers.optimize.rankings import Rankings
 from app.answers.optimize.recommended import Recommended, RecommendedCells, together
 from app.answers.optimize.rows import ChoiceRow
 from app.answers.progress import progress_line
+from app.exporters.registry import ENGINES
 from app.questions.field import inputs_of
 from app.questions.optimize import DEFAULT_BATCHES, OptimizeQuestion
 from app.questions.places import is_object
@@ -107,6 +108,7 @@ def search_points(
             common.limits,
             unmet=[row for row in unmet if all(getattr(row, n) == names[n] for n in LISTED)],
             folder=None if folder is None else folder / name,
+            engines=engines_to_write(question.engines, names["engine"]),
             counters=None
             if running is None
             else counted_answer(search, running, common.limits, question.seed, remarks),
@@ -260,6 +262,7 @@ def recommended(
     *,
     unmet: Sequence[MarkedCell] = (),
     folder: Path | None = None,
+    engines: Sequence[str] = ENGINES,
     counters: Counters | None = None,
     masked: MaskedPolicies | None = None,
     seed: int = 0,
@@ -272,6 +275,7 @@ def recommended(
         limits: that were asked for.
         unmet: marked rows.
         folder: of the files of this cell; None where none are written.
+        engines: that files are written for.
         counters: what an engine's counters say of what runs, where they are stated.
         masked: policies of masked blocks that were searched; None: drafts were.
         seed: of the intervals of policies.
@@ -288,7 +292,7 @@ def recommended(
     entries: list[Deployable] = []
     if masked is None:
         around = neighbourhoods(search.optimum)
-        entries = deployables(search, context=first.context)
+        entries = deployables(search, context=first.context, engines=engines)
     else:
         choices, alternatives = policy_rows(search, masked.floor, seed)
     return Recommended(

@@ -36,7 +36,8 @@ class Recommended(Answer):
         unmet: batches and contexts, or placements, at which nothing is allowed, and policies without
             an answer.
         limits: that were asked for.
-        entries: what every engine loads; none where the first choice does not do what was asked.
+        entries: what the engines load that files were asked for; none where the first choice does
+            not do what was asked.
         folder: that files go to; None where none are written.
         search: at batches and contexts, for pages that look further; None: under a load.
     """

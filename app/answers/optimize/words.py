@@ -14,6 +14,7 @@ from costmodel.optimizers.margins import TIE_RATIO
 from costmodel.optimizers.recommend import Recommendation
 from costmodel.optimizers.search import MethodSchedule
 from hardware_profiles.units import MEGA
+from traces.kinds.summary import Summary
 
 _RANGES = 8  # of a schedule that are said; files hold all
 
@@ -22,7 +23,7 @@ def caption(searches: Sequence[Recommendation]) -> str:
     """What the columns of the table mean."""
     sources = [source for search in searches for source in search.sources]
     exact = any(s.positions is None and not s.recorded_tokens for s in sources)
-    numbers = ", of the step's time alone where acceptance is known as numbers" if exact else ""
+    numbers = ", which leave acceptance out where it is stated as numbers" if exact else ""
     return (
         "K: draft tokens per request and step; speedup against no speculation (off) at the same"
         " batch and context; loses: tokens/s of the next best against the first; brackets: 80 %"
@@ -139,10 +140,18 @@ def schedule_lines(
         if first.topology == "off" or first.contender.source != schedule.source:
             continue
         yield (
-            f"schedule of {row.drafter} at context {row.context:,}: {_ranges_words(row)} (at most"
-            f" {100 * row.schedule_worst_loss_ratio:.1f} % slower than the best K of any batch)"
+            f"schedule of {row.drafter} at context {row.context:,}: {_ranges_words(row)}"
+            f" ({_loss_words(row.schedule_worst_loss_ratio)})"
         )
         yield from _against_table(search, schedule)
+
+
+def _loss_words(loss_ratio: float) -> str:
+    """What a schedule loses against the best K of each batch, in words."""
+    percent = f"{100 * loss_ratio:.1f}"
+    if percent == "0.0":
+        return "the best K of every batch"
+    return f"at most {percent} % slower than the best K of any batch"
 
 
 def shared_schedule_lines(
@@ -206,14 +215,21 @@ def _rests_on(source: Source) -> str:
     recorded, has_tokens = source.trace.provenance, source.kind == "recorded"
     has_tokens = has_tokens or source.recorded_tokens > 0
     how = "recorded" if has_tokens else "counted"
-    label = (
-        f"acceptance borrowed from {recorded.model}"
-        if source.borrowed
-        else f"{how} on {recorded.model}"
-    )
-    size = f"{source.recorded_tokens:,} tokens" if has_tokens else "counters without positions"
-    where = f" ({recorded.device or 'device unknown'})" if has_tokens else ""
-    return f"{label}: {source.path.name if source.path else source.about}, {size}{where}"
+    label = f"{how} on {recorded.model or 'a model that is not named'}"
+    if source.borrowed and recorded.model:
+        label = f"acceptance borrowed from {recorded.model}"
+    size = _counted_words(source.trace.summary)
+    if has_tokens:
+        size = f"{source.recorded_tokens:,} tokens ({recorded.device or 'device unknown'})"
+    return f"{label} in {source.path.name if source.path else source.about}, {size}"
+
+
+def _counted_words(summary: Summary | None) -> str:
+    """What an engine counted of its drafts, in words."""
+    if summary is None or not summary.drafts:
+        return "means alone"
+    by_position = ", by position" if summary.acceptance_by_depth else ""
+    return f"{summary.drafts:,} drafts{by_position}"
 
 
 def _against_table(search: Recommendation, scheduled: MethodSchedule) -> list[str]:

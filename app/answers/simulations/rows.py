@@ -169,6 +169,8 @@ class Simulation(Answer):
                 rows=[_rank(rank, m) for rank, m in first.metrics["by_replica"].items()],
                 columns=[part.name for part in Rank.__dataclass_fields__.values()],
             )
+        if (sampled := first.metrics.get("sampled")) is not None:
+            yield _sampled(sampled)
         if self.metrics_interval is not None:
             yield _over_seeds(self.metrics_interval, len(self.seeds or ()))
         slo = self.inputs["slo"]
@@ -215,13 +217,30 @@ def _rank(rank: str, m: Mapping[str, Any]) -> Rank:
 
 
 def _over_seeds(spread: Mapping[str, Any], seeds: int) -> str:
-    means = {key: spread[key]["mean"] or (0.0, 0.0) for key in ("ttft_s", "tpot_s")}
-    unit = time_unit([bound for bounds in means.values() for bound in bounds])
-    words = [
-        f"{key[:-2].upper()} mean {unit.show(low)} to {unit.show(high)} {unit.name}"
-        for key, (low, high) in means.items()
-    ]
-    return f"80 % over {seeds} seeds: {', '.join(words)}"
+    return f"80 % over {seeds} seeds: {_times(spread, 'mean')}"
+
+
+def _sampled(sampled: Mapping[str, Any]) -> str:
+    """What was simulated of a fleet, and how surely it tells of all."""
+    interval = sampled["interval"]
+    good = interval["goodput_per_s"]
+    words = [_times(interval, "mean"), _times(interval, "p99")]
+    if good is not None:
+        words.append(f"goodput {plain(good[0])} to {plain(good[1])}/s")
+    return (
+        f"{len(sampled['replicas'])} of {plain(sampled['of'])} replicas were simulated;"
+        f" {sampled['level']:.0%} of such samples have the fleet's own within: {', '.join(words)}"
+    )
+
+
+def _times(spread: Mapping[str, Any], which: str) -> str:
+    """Bounds of the times to the first token and per output token, in words."""
+    times = {key: spread[key][which] or (0.0, 0.0) for key in ("ttft_s", "tpot_s")}
+    unit = time_unit([bound for bounds in times.values() for bound in bounds])
+    return ", ".join(
+        f"{key[:-2].upper()} {which} {unit.show(low)} to {unit.show(high)} {unit.name}"
+        for key, (low, high) in times.items()
+    )
 
 
 def _optional(value: float | None) -> float | None:

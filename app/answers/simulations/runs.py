@@ -22,6 +22,7 @@ from simulator.engine import simulate
 from simulator.loop.options import Scenario
 from simulator.results.metrics import SimulationResult
 from simulator.results.resources import Resources, resources
+from simulator.results.sampled import fleet_summary
 from simulator.scenario.build import Prepared, prepare
 from simulator.scenario.file import ScenarioFile
 from traces.storage.parquet_files import write_parquet
@@ -134,12 +135,20 @@ def with_whole_prompts(scenario: Scenario, changes: Mapping[str, Any]) -> Scenar
 
 
 def summary(prepared: Prepared, result: SimulationResult) -> dict[str, Any]:
-    """The summary of a result under the scenario's limits, and what devices did.
+    """The summary of a result under the scenario's limits, and what devices did; of a sample of
+    replicas that of their fleet, with intervals.
 
     Their use is None with a measured profile, where a plan spreads the model or feed-forward layers
     are disaggregated, whose parts differ, and for decoders of blocks, whose passes compute more
     tokens than they count.
     """
+    if result.sample is not None:
+        return fleet_summary(result, lambda own: _own_summary(prepared, own))
+    return _own_summary(prepared, result)
+
+
+def _own_summary(prepared: Prepared, result: SimulationResult) -> dict[str, Any]:
+    """What the requests of a result saw, and what the devices of its replicas did."""
     slo = prepared.written.slo
     metrics = result.summary(slo_ttft_s=slo.ttft_s, slo_tpot_s=slo.tpot_s)
     has_resources = (
@@ -184,7 +193,8 @@ def over_seeds(
     for seed in seeds[1:]:
         result = simulate(prepared.scenario(seed), progress=_progress(report, f"seed {seed}"))
         summaries.append(summary(prepared, result))
-    spread: dict[str, Any] = _intervals(summaries)
+    own = [{key: run[key] for key in run if key != "sampled"} for run in summaries]
+    spread: dict[str, Any] = _intervals(own)
     return spread
 
 
@@ -210,6 +220,9 @@ def write_per_request(result: SimulationResult, path: Path) -> None:
     table = {name: pa.array(values, from_pandas=True) for name, values in columns.items()}
     table["state"] = pa.array(result.state.tolist(), pa.string())
     table["replica"] = pa.array(result.replica)
+    if (sample := result.sample) is not None:  # both are counted in the whole fleet
+        chosen = np.array(sample.chosen, dtype=np.int32)
+        table |= {"request": pa.array(sample.places), "replica": pa.array(chosen[result.replica])}
     write_parquet(pa.table(table), path)
 
 

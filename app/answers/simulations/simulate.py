@@ -94,6 +94,8 @@ def answer(question: SimulateQuestion) -> Answer:
             require_file(path, _option(name))
     lengths = question.draft_tokens or ()
     written, assumed = scenario_of(question, max(lengths, default=None))
+    if written.sample_replicas is not None:
+        _refuse_sampled(question)
     if not is_compiled(loop.__file__):
         words = "compiling the simulator, once on this machine: some 10 seconds of a processor"
         terminal_line(words, quiet=question.quiet)
@@ -202,6 +204,13 @@ def _refuse_beside(option: str, question: SimulateQuestion, names: Sequence[str]
     for name in names:
         if getattr(question, name) is not None:
             raise InputError(f"goes without {option}", key=_option(name))
+
+
+def _refuse_sampled(question: SimulateQuestion) -> None:
+    """Refuse what compares requests one by one, or lengthens a run by what it had."""
+    _refuse_beside("sample_replicas", question, ("beside", "policies", "good_share"))
+    if len(question.draft_tokens or ()) > 1:
+        raise InputError("goes without sample_replicas where it is several", key="--draft-tokens")
 
 
 def _policies(

@@ -1,7 +1,7 @@
 """Which cells does a sweep have, in which order, and in which pieces are they computed?
 
 Cells that share model, device, engine, tensor-parallel devices and drafter are a group, whose
-batches and contexts are evaluated together. A shard is what one worker computes at once; shards
+batches and contexts, or loads, are evaluated together. A shard is what one worker computes at once; shards
 follow from the sweep alone, never from how many workers there are.
 """
 
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from app.answers.sweep.file import Sweep
 from app.answers.sweep.table import SweepCell
 
 MOST_POINTS = 512
-"""Batches and contexts of a group that are evaluated together."""
+"""Batches and contexts, or loads, of a group that are evaluated together."""
 MOST_GROUPS = 16
 """Groups of a shard: what is lost when a worker is."""
 PLAIN = "plain-decoding"
@@ -23,7 +24,7 @@ PLAIN = "plain-decoding"
 
 @dataclass(frozen=True, kw_only=True)
 class CellGroup:
-    """Cells that differ in batch and context alone.
+    """Cells that differ in batch and context, or in their load, alone.
 
     Args:
         model: target, as written.
@@ -41,17 +42,19 @@ class CellGroup:
     drafter: str
     recorded: bool
 
-    def cell(self, batch: int, context: int) -> SweepCell:
-        """A cell of the group, without an answer."""
+    def cell(self, **point: Any) -> SweepCell:
+        """A cell of the group, without an answer.
+
+        Args:
+            point: its batch and context, or its load.
+        """
         return SweepCell(
             model=self.model,
             device=self.device,
             engine=self.engine,
             tensor_parallel=self.tensor_parallel,
             drafter=self.drafter,
-            batch=batch,
-            context=context,
-            feasible=False,
+            **point,
         )
 
 
@@ -68,8 +71,8 @@ class Cells:
             lists.tensor_parallel,
             named or [(PLAIN, False)],
         ]
-        self._batches, self._contexts = lists.batches, lists.contexts
-        self.points = len(self._batches) * len(self._contexts)
+        self._points = lists.points
+        self.points = prod(map(len, self._points.values()))
         self.groups = 1
         for axis in self._axes:
             self.groups *= len(axis)
@@ -106,22 +109,28 @@ class Cells:
 
     def size(self, shard: int) -> int:
         """Cells of a shard."""
-        return sum(len(batches) for _, batches, _ in self.blocks(shard))
+        return sum(len(places) for _, places in self._pieces_of(shard))
 
-    def blocks(self, shard: int) -> Iterator[tuple[CellGroup, list[int], list[int]]]:
-        """Groups of a shard, each with the batch and the context of every cell, in the order of
-        rows.
-        """
+    def blocks(self, shard: int) -> Iterator[tuple[CellGroup, list[SweepCell]]]:
+        """Groups of a shard, each with its cells in the order of rows."""
+        for index, places in self._pieces_of(shard):
+            group = self.group(index)
+            yield group, [group.cell(**self._point(place)) for place in places]
+
+    def _pieces_of(self, shard: int) -> Iterator[tuple[int, range]]:
+        """Groups of a shard, and which of their cells it has."""
         if self._pieces > 1:
             index, piece = divmod(shard, self._pieces)
-            places = range(piece * MOST_POINTS, min((piece + 1) * MOST_POINTS, self.points))
-            yield (self.group(index), *self._at(places))
+            first = piece * MOST_POINTS
+            yield index, range(first, min(first + MOST_POINTS, self.points))
             return
         for index in range(shard * self._together, min((shard + 1) * self._together, self.groups)):
-            yield (self.group(index), *self._at(range(self.points)))
+            yield index, range(self.points)
 
-    def _at(self, places: range) -> tuple[list[int], list[int]]:
-        width = len(self._contexts)
-        return [self._batches[i // width] for i in places], [
-            self._contexts[i % width] for i in places
-        ]
+    def _point(self, place: int) -> dict[str, Any]:
+        """The batch and the context of a cell of a group, or its load; the last changes fastest."""
+        point = {}
+        for name, values in reversed(self._points.items()):
+            place, at = divmod(place, len(values))
+            point[name] = values[at]
+        return point

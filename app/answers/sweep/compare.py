@@ -1,7 +1,7 @@
 """Which cells moved between two sweeps, which appeared and which disappeared, by how much?
 
-Cells are the same where model, device, engine, tensor-parallel devices, drafter, batch and context
-are. Leaves out why they moved; both files say which release and which lists they are of.
+Cells are the same where model, device, engine, tensor-parallel devices, drafter, and batch and context
+or the load are. Leaves out why they moved; both files say which release and which lists they are of.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,10 @@ from app.answers.sweep.table import KEYS, schema
 from hardware_profiles.errors import InputError
 from traces.storage.parquet_files import opened_parquet
 
+_POINTS = KEYS[5:]
+_LOADS = KEYS[7:]  # which files of earlier releases do not have
+# what stands in a join for what is not there, since a null equals nothing
+_ABSENT: dict[pa.DataType, Any] = {pa.string(): "", pa.int64(): -1, pa.float64(): -1.0}
 RATES = ("tokens_per_s", "plain_tokens_per_s", "speedup")
 _SAID = ("feasible", "reason", "topology", "draft_tokens", *RATES)
 
@@ -71,7 +75,7 @@ def compare(old: Path, new: Path, *, threshold: float) -> Differences:
             plain_tokens_per_s_change_ratio=_finite(changes["plain_tokens_per_s"][place]),
             speedup_change_ratio=_finite(changes["speedup"][place]),
         )
-        for row, place in zip(both.take(pa.array(order)).to_pylist(), order.tolist(), strict=True)
+        for row, place in zip(_rows(both.take(pa.array(order))), order.tolist(), strict=True)
     ]
     appeared, disappeared = alone
     return Differences(
@@ -86,7 +90,8 @@ def _read(path: Path) -> pa.Table:
     """Keys and numbers of a sweep."""
     form = schema()
     with opened_parquet(path) as file:
-        for name in (*KEYS, *_SAID):
+        written = [name for name in KEYS if name in file.schema_arrow.names or name not in _LOADS]
+        for name in (*written, *_SAID):
             if (
                 name not in file.schema_arrow.names
                 or file.schema_arrow.field(name).type != form.field(name).type
@@ -96,8 +101,19 @@ def _read(path: Path) -> pa.Table:
                     " writes such files"
                 )
                 raise InputError(rule, file=path, key=name)
-        table = file.read(columns=[*KEYS, *_SAID])
-    if any(table[name].null_count for name in KEYS):
+        table = file.read(columns=[*written, *_SAID])
+    columns = {name: table[name] for name in (*written, *_SAID)}
+    for name in _POINTS:
+        kind = form.field(name).type
+        column = columns.get(name, pa.nulls(table.num_rows, kind))
+        columns[name] = pc.fill_null(column, _ABSENT[kind])
+    table = pa.table({name: columns[name] for name in (*KEYS, *_SAID)})
+    steady, *loads = (
+        pc.greater(table[name], _ABSENT[form.field(name).type])
+        for name in ("batch", "rate_per_s", "users")
+    )
+    says = pc.all(pc.or_(steady, pc.or_(*loads)), min_count=0).as_py()
+    if not says or any(table[name].null_count for name in KEYS):
         raise InputError("must say of every cell which it is", file=path, key=", ".join(KEYS))
     if table.group_by(list(KEYS), use_threads=False).aggregate([]).num_rows != table.num_rows:
         raise InputError("holds a cell more than once", file=path)
@@ -126,11 +142,25 @@ def _sorted(cells: Sequence[MovedCell], sizes: Any) -> list[MovedCell]:
     """Cells by size, those alike by their keys: a join leaves no order."""
     ranked = sorted(
         zip(sizes.tolist(), cells, strict=True),
-        key=lambda pair: (-pair[0], *(getattr(pair[1], key) for key in KEYS)),
+        key=lambda pair: (-pair[0], *_place(pair[1])),
     )
     return [cell for _, cell in ranked]
 
 
+def _place(cell: MovedCell) -> list[Any]:
+    """Where a cell stands among those of one size; what it does not have comes first."""
+    return [(value is not None, value) for value in (getattr(cell, key) for key in KEYS)]
+
+
 def _lone(table: pa.Table, what: str) -> list[LoneCell]:
-    rows = table.sort_by([(name, "ascending") for name in KEYS]).to_pylist()
+    rows = _rows(table.sort_by([(name, "ascending") for name in KEYS]))
     return [LoneCell(what=what, **row) for row in rows]
+
+
+def _rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Rows of a table; None where a cell does not have a batch, a context or a load."""
+    absent = {name: _ABSENT[table.schema.field(name).type] for name in _POINTS}
+    return [
+        {name: None if absent.get(name) == value else value for name, value in row.items()}
+        for row in table.to_pylist()
+    ]

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from app.answers.sweep.cells import PLAIN, CellGroup, Cells
 from app.answers.sweep.file import Sweep, recorded_source
+from app.answers.sweep.loaded import Loads
 from app.answers.sweep.table import SweepCell, table_of
 from costmodel.answers.estimate import (
     Setting,
@@ -73,19 +74,19 @@ class SweepEvaluation:
         """The rows of a shard."""
         return table_of([cell for block in self.cells.blocks(shard) for cell in self.rows(*block)])
 
-    def rows(
-        self, group: CellGroup, batches: Sequence[int], contexts: Sequence[int]
-    ) -> list[SweepCell]:
-        """A cell for each batch with its context.
+    def rows(self, group: CellGroup, cells: Sequence[SweepCell]) -> list[SweepCell]:
+        """Cells of a group with their answers.
 
         Args:
             group: what they share.
-            batches: requests.
-            contexts: cached tokens per request, one a batch.
+            cells: without answers.
         """
-        cells = [group.cell(b, c) for b, c in zip(batches, contexts, strict=True)]
         try:
-            return _answered(self._prepare(group), cells, self._seed)
+            prepared = self._prepare(group)
+            if self._sweep.lists.is_loaded:
+                loads = Loads(prepared.contender, self._sweep.lists.limits, self._seed)
+                return [_served(prepared, loads, cell) for cell in cells]
+            return _answered(prepared, cells, self._seed)
         except RooftreeError as error:
             return [replace(cell, reason=str(error)) for cell in cells]
 
@@ -126,6 +127,15 @@ class SweepEvaluation:
         )
 
 
+def _served(prepared: _Prepared, loads: Loads, cell: SweepCell) -> SweepCell:
+    """A cell with what serves its load, or with the reason why nothing does."""
+    try:
+        best = loads.served(cell)
+    except RooftreeError as error:
+        return replace(cell, method=prepared.contender.method, reason=str(error))
+    return replace(_configured(cell, prepared, best.acceptance), **best.numbers)
+
+
 def _answered(prepared: _Prepared, cells: Sequence[SweepCell], seed: int) -> list[SweepCell]:
     """The cells of a group with their answers."""
     contender = prepared.contender
@@ -143,12 +153,9 @@ def _answered(prepared: _Prepared, cells: Sequence[SweepCell], seed: int) -> lis
         acceptance = contender.candidates[index]
         whole = plain if len(places) == len(b) else None
         columns = _numbers(prepared, acceptance, b[places], c[places], seed, whole)
-        tree = None if acceptance.tree is None else json.dumps(acceptance.tree.to_json())
         for at, place in enumerate(places.tolist()):
             numbers = {name: values[at] for name, values in columns.items()}
-            answered[place] = replace(
-                _configured(cells[place], prepared, acceptance), tree=tree, **numbers
-            )
+            answered[place] = replace(_configured(cells[place], prepared, acceptance), **numbers)
     for place in np.flatnonzero(~fits).tolist():
         answered[place] = _unfit(prepared, cells[place])
     return answered
@@ -198,6 +205,7 @@ def _configured(cell: SweepCell, prepared: _Prepared, a: Acceptance) -> SweepCel
         method=prepared.contender.method,
         topology=a.topology,
         draft_tokens=a.draft_tokens,
+        tree=None if a.tree is None else json.dumps(a.tree.to_json()),
         tokens_per_step=a.tokens_per_step,
         remark=a.remark or None,
         acceptance_kind=None if source is None else source.kind,
@@ -215,13 +223,14 @@ def _configured(cell: SweepCell, prepared: _Prepared, a: Acceptance) -> SweepCel
 def _unfit(prepared: _Prepared, cell: SweepCell) -> SweepCell:
     """A cell in which not even plain decoding fits, with the reason and what it would need."""
     cell = replace(cell, method=prepared.contender.method)
-    if (beyond := _beyond(prepared, cell.context)) is not None:
+    batch, context = cell.batch or 0, cell.context or 0
+    if (beyond := _beyond(prepared, context)) is not None:
         return replace(cell, reason=beyond)
     setting, plain = prepared.setting, prepared.contender.candidates[0]
-    needed = footprint_of(setting, plain, batch=cell.batch, context=cell.context)
+    needed = footprint_of(setting, plain, batch=batch, context=context)
     reason = "no configuration is allowed here"
     try:
-        require_fit(setting, needed, f"batch {cell.batch}, context {cell.context}")
+        require_fit(setting, needed, f"batch {batch}, context {context}")
     except InfeasibleError as error:
         reason = str(error)
     return replace(cell, memory_bytes=float(needed.total_bytes), reason=reason)

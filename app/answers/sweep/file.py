@@ -6,14 +6,24 @@ anything is computed. Leaves out the cells themselves (`cells`) and what they an
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from app.questions import fields
@@ -21,6 +31,7 @@ from app.questions.field import row_of
 from app.questions.groups import PlacedOptions
 from app.questions.predict import PredictQuestion
 from app.questions.values import MOST
+from costmodel.answers.workload import Limits
 from costmodel.architectures.library import load_model
 from costmodel.configuration.deployment import MOST_DEVICES
 from costmodel.engine_library import load_engine
@@ -31,6 +42,9 @@ from hardware_profiles.loader import load_device
 from hardware_profiles.outside_file import read_bounded
 from hardware_profiles.places import is_place
 from hardware_profiles.refusals import refusal
+from hardware_profiles.units import MILLI
+from simulator.scenario.arrivals import drawn_lengths
+from simulator.scenario.usual_requests import OUTPUT_TOKENS, PROMPT_TOKENS
 from traces.library import is_confidence, trace_file
 
 MOST_FILE_BYTES = 1 << 20
@@ -41,6 +55,19 @@ Name = Annotated[str, Field(strict=True, min_length=1, max_length=4096)]
 Devices = Annotated[int, Field(strict=True, ge=1, le=MOST_DEVICES)]
 Requests = Annotated[int, Field(strict=True, ge=1, le=MOST)]
 Tokens = Annotated[int, Field(strict=True, ge=0, le=MOST)]
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+_STEADY = ("batches", "contexts")
+_OF_LOADS = ("prompt_tokens", "output_tokens", "slo_ttft", "slo_tpot")
+
+
+def _law(written: Any) -> Any:
+    """A number of tokens as the law that draws it alone."""
+    return str(written) if type(written) is int else written
+
+
+Law = Annotated[Name, BeforeValidator(_law)]
 
 
 def _list_of(hint: Any, *, least: int = 1) -> FieldInfo:
@@ -58,7 +85,8 @@ def _list_of(hint: Any, *, least: int = 1) -> FieldInfo:
 
 class SweepFile(BaseModel):
     """The lists of a sweep, each of what the option of `predict` takes and with its default; every
-    trace is one more drafter.
+    trace is one more drafter. Rates or users of `simulate`, with lengths of requests and limits, make
+    loads in the place of batches and contexts.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -73,10 +101,61 @@ class SweepFile(BaseModel):
     traces: Annotated[tuple[Name, ...], _list_of(fields.Trace, least=0)] = ()
     batches: Annotated[tuple[Requests, ...], _list_of(fields.Batch)] = PredictQuestion.batch
     contexts: Annotated[tuple[Tokens, ...], _list_of(fields.Context)] = PredictQuestion.context
+    rates: Annotated[tuple[Rate, ...], _list_of(fields.Rate, least=0)] = ()
+    users: Annotated[tuple[Requests, ...], _list_of(fields.Users, least=0)] = ()
+    prompt_tokens: Annotated[tuple[Law, ...], _list_of(fields.PromptTokens)] = (str(PROMPT_TOKENS),)
+    output_tokens: Annotated[tuple[Law, ...], _list_of(fields.OutputTokens)] = (str(OUTPUT_TOKENS),)
+    slo_ttft: Annotated[
+        Rate | None, Field(description="Longest time to the first token of a good request, ms.")
+    ] = None
+    slo_tpot: Annotated[
+        Rate | None, Field(description="Longest time per output token of a good request, ms.")
+    ] = None
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether cells are loads of requests, in the place of batches and contexts."""
+        return bool(self.rates or self.users)
+
+    @property
+    def points(self) -> dict[str, Sequence[Any]]:
+        """What cells of one deployment and drafter differ in, by the key of a row."""
+        if not self.is_loaded:
+            return {"batch": self.batches, "context": self.contexts}
+        load = {"rate_per_s": self.rates} if self.rates else {"users": self.users}
+        return {"prompt_tokens": self.prompt_tokens, "output_tokens": self.output_tokens, **load}
+
+    @property
+    def limits(self) -> Limits:
+        """On the times of requests."""
+        ttft, tpot = (
+            None if value is None else value * MILLI for value in (self.slo_ttft, self.slo_tpot)
+        )
+        return Limits(ttft_s=ttft, tpot_s=tpot)
+
+    @model_validator(mode="after")
+    def _one_workload(self) -> "SweepFile":
+        if self.rates and self.users:
+            raise ValueError("leave out one of rates and users")
+        # a task that travels states every list, the usual ones too
+        named = [
+            name
+            for name, field in type(self).model_fields.items()
+            if getattr(self, name) != field.default
+        ]
+        for name in named:
+            if self.is_loaded and name in _STEADY:
+                rule = "follow from a load; leave them out beside rates or users"
+                raise ValueError(f"{name} {rule}")
+            if not self.is_loaded and name in _OF_LOADS:
+                raise ValueError(f"{name} goes with rates or users")
+        return self
 
     @field_validator("*")
     @classmethod
-    def _once(cls, entries: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _once(cls, entries: Any) -> Any:
+        if not isinstance(entries, tuple):
+            return entries
         earlier = set()
         for entry in entries:
             if entry in earlier:
@@ -166,9 +245,8 @@ def read_sweep(path: str | Path) -> Sweep:
         raise refusal(error, SweepFile, path) from None
     sweep = Sweep(lists=lists, folder=Path(path).resolve().parent)
     cells = len(lists.models) * len(lists.devices) * len(lists.engines) * len(lists.tensor_parallel)
-    cells *= (
-        max(len(lists.drafters) + len(lists.traces), 1) * len(lists.batches) * len(lists.contexts)
-    )
+    cells *= max(len(lists.drafters) + len(lists.traces), 1)
+    cells *= prod(map(len, lists.points.values()))
     if cells > MOST_CELLS:
         raise InputError(f"must make at most {MOST_CELLS} cells", file=path, value=cells)
     _check_names(sweep, path)
@@ -204,6 +282,8 @@ def _check_names(sweep: Sweep, path: str | Path) -> None:
         "engines": lambda text: load_engine(sweep.place(text)),
         "drafters": drafter,
         "traces": lambda text: recorded_source(sweep.place(text)),
+        "prompt_tokens": lambda text: drawn_lengths(text, "1", 1, np.random.default_rng(0)),
+        "output_tokens": lambda text: drawn_lengths("1", text, 1, np.random.default_rng(0)),
     }
     wrong = []
     for key, check in checks.items():

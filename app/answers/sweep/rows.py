@@ -193,10 +193,12 @@ class SweepComparison(Answer):
         ):
             if cells:
                 more = len(cells) - _SHOWN
+                shown = cells[:_SHOWN]
+                keys = [key for key in KEYS if any(getattr(c, key) is not None for c in shown)]
                 yield Table(
                     title=title,
-                    rows=cells[:_SHOWN],
-                    columns=[*KEYS, *columns],
+                    rows=shown,
+                    columns=[*keys, *columns],
                     caption=f"and {more:,} more; --csv and --json have all" if more > 0 else "",
                     once=KEYS[:5],
                 )

@@ -33,7 +33,8 @@ BEGUN = "sweep.json"
 DIGEST = "rooftree.sweep.digest"
 MOST_REASONS = 12
 CELLS_A_PROCESS = 256
-"""Cells that are computed here in about the time in which a process starts."""
+LOADS_A_PROCESS = 32
+"""Cells, and cells under a load, that are computed here in about the time in which a process starts."""
 Report = Callable[[int, int], None]
 
 
@@ -110,8 +111,9 @@ def run_sweep(
         files = [parts / PART.format(shard) for shard in range(cells.shards)]
         left = [shard for shard, file in enumerate(files) if not _holds(file, cells.size(shard))]
         waiting = sum(map(cells.size, left))
+        enough = LOADS_A_PROCESS if sweep.lists.is_loaded else CELLS_A_PROCESS
         summary = SweepSummary(
-            workers=max(min(workers or min(cores(), waiting // CELLS_A_PROCESS), len(left)), 1)
+            workers=max(min(workers or min(cores(), waiting // enough), len(left)), 1)
         )
         done = cells.count - waiting
         report(done, cells.count)

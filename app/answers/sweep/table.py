@@ -1,7 +1,8 @@
 """What does a row of a sweep say? A record whose attributes are the columns of its file.
 
 Names and units are those of `predict --json`; ends of 80 % intervals stand as `_low` and `_high`,
-as in its CSV.
+as in its CSV. Under a load times and rates are those of a simulation, and `speedup` that of a request's
+whole time by the law of a load.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from app.answers.answer import Column, Row
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _Low = Annotated[float | None, Column("Lower end of its 80 % interval.")]
 _High = Annotated[float | None, Column("Upper end of its 80 % interval.")]
@@ -28,15 +29,19 @@ class CellKeys(Row):
     engine: Annotated[str, Column("As the lists name it.")]
     tensor_parallel: Annotated[int, Column("Devices that share every layer.", "tp")]
     drafter: Annotated[str, Column("`METHOD[:SOURCE]`, a trace, or `plain-decoding`.")]
-    batch: Annotated[int, Column("Requests that decode together.")]
-    context: Annotated[int, Column("Cached tokens per request.")]
+    batch: Annotated[int | None, Column("Requests that decode together; None: a load says.")] = None
+    context: Annotated[int | None, Column("Cached tokens per request; None: a load says.")] = None
+    rate_per_s: Annotated[float | None, Column("Requests that arrive per second.")] = None
+    users: Annotated[int | None, Column("Users with a request each.")] = None
+    prompt_tokens: Annotated[str | None, Column("Law of the prompts' lengths.")] = None
+    output_tokens: Annotated[str | None, Column("Law of the outputs' lengths.")] = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SweepCell(CellKeys):
     """A cell with its best draft, or with the reason why there is none."""
 
-    feasible: Annotated[bool, Column("Whether there is an answer.")]
+    feasible: Annotated[bool, Column("Whether there is an answer.")] = False
     reason: Annotated[str | None, Column("Why there is none.")] = None
     method: Annotated[str | None, Column("Decoding method.")] = None
     topology: Annotated[str | None, Column("`off`, `chain`, `tree` or `dynamic_tree`.")] = None
@@ -55,10 +60,18 @@ class SweepCell(CellKeys):
     speedup: Annotated[float | None, Column("Against plain decoding.")] = None
     speedup_low: _Low = None
     speedup_high: _High = None
-    ttft_s: Annotated[float | None, Column("Time to first token without load.", unit="s")] = None
+    ttft_s: Annotated[
+        float | None, Column("Time to first token; without load where none is asked.", unit="s")
+    ] = None
     tpot_s: Annotated[float | None, Column("Time per output token.", unit="s")] = None
     memory_bytes: Annotated[float | None, Column("That a device needs.", unit="bytes")] = None
     limit: Annotated[str | None, Column("What bounds the step.")] = None
+    ttft_p99_s: Annotated[float | None, Column("Of 99 % of the requests.", unit="s")] = None
+    tpot_p99_s: Annotated[float | None, Column("Of 99 % of the requests.", unit="s")] = None
+    good_ratio: Annotated[float | None, Column("Requests within the limits.")] = None
+    goodput_per_s: Annotated[float | None, Column("Requests within the limits.")] = None
+    sustained: Annotated[bool | None, Column("Whether no backlog grows.")] = None
+    requests: Annotated[int | None, Column("That were simulated.")] = None
     remark: Annotated[str | None, Column("What was assumed of the drafts.")] = None
     acceptance_kind: Annotated[str | None, Column("How acceptance is known.")] = None
     acceptance_source: Annotated[str | None, Column("Where it stands.")] = None

@@ -127,4 +127,5 @@ def _passes_cost(
         drafted_tokens=acceptance.draft_tokens
         if shared.drafts_during_verify or shared.parts > 1
         else None,
+        foreseen_ratio=acceptance.foreseen_ratio,
     )

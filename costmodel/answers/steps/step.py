@@ -15,7 +15,7 @@ from costmodel.drafters.drafter import Drafter
 from costmodel.drafters.pass_costs import WeightedPass, chain_draft, tree_draft
 from costmodel.drafters.stage import layer_count
 from costmodel.engines.record.overhead import Overhead
-from costmodel.laws.batching import hidden_s
+from costmodel.laws.batching import OUTCOME_PASSES, concurrent_drafts, hidden_s
 from costmodel.passes.forward import Deployment, pass_cost
 from costmodel.passes.ops import Array, Mask, Number
 from traces.kinds.tree import Tree
@@ -79,6 +79,7 @@ def chain_step(
     draft_tokens: Number,
     proposal_ratio: Number = 1.0,
     drafted_tokens: Number | None = None,
+    foreseen_ratio: float = 1.0,
 ) -> StepCost:
     """A step that drafts a chain of K tokens per request and verifies K + 1.
 
@@ -92,6 +93,8 @@ def chain_step(
         proposal_ratio: share of (request, step) pairs in which the drafter proposes at all; the
             others take one token. Requests propose independently of each other.
         drafted_tokens: tokens that are drafted where that is not what is verified; None: K.
+        foreseen_ratio: share of (request, step) pairs whose draft was made ahead; where steps wait
+            for a draft, the others' comes before the verify pass.
 
     Returns:
         The expected cost: the verify pass is averaged over two batch compositions that match mean,
@@ -114,8 +117,32 @@ def chain_step(
             speculates=speculates,
         )
     ]
-    draft = chain_draft(deployment, drafter, batch=batch, context=context, draft_tokens=drafted)
-    return total_cost(draft, verify, drafter, overhead, speculates=speculates, requests=batch)
+    shared, requests = drafter.method.batch, np.asarray(batch, dtype=np.float64)
+    draft, late = [], list[WeightedPass]()
+    if shared.fan_out:  # drafts of a request's outcomes read its cache once
+        count = concurrent_drafts(shared, k)
+        reading = np.where(speculates, drafted + OUTCOME_PASSES, 0.0)
+        draft = chain_draft(
+            deployment,
+            drafter,
+            batch=requests * count,
+            context=np.asarray(context) / count,
+            draft_tokens=reading,
+        )
+    else:
+        draft = chain_draft(deployment, drafter, batch=batch, context=context, draft_tokens=drafted)
+    if shared.on_miss == "wait" and foreseen_ratio < 1.0:
+        waits = 1.0 - foreseen_ratio**requests  # a step waits if any of its requests does
+        missing = requests * (1.0 - foreseen_ratio) / waits
+        late = [
+            (waits * often, cost)
+            for often, cost in chain_draft(
+                deployment, drafter, batch=missing, context=context, draft_tokens=drafted
+            )
+        ]
+    return total_cost(
+        draft, verify, drafter, overhead, speculates=speculates, requests=batch, late=late
+    )
 
 
 def tree_step(
@@ -294,6 +321,7 @@ def total_cost(
     *,
     speculates: Mask,
     requests: Number,
+    late: list[WeightedPass] | None = None,
 ) -> StepCost:
     """The step that draft and verify passes make, with the engine's and the drafter's work on the
     host.
@@ -305,7 +333,9 @@ def total_cost(
         overhead: the engine's share.
         speculates: where anything is drafted.
         requests: that the step serves.
+        late: draft passes that the verify pass waits for, though others run beside it.
     """
+    ahead, draft = draft, [*draft, *(late or [])]
     passes = [*draft, *verify]
     zero = np.zeros(())
     draft_seconds, verify_seconds = _weighted(draft), _weighted(verify)
@@ -314,7 +344,10 @@ def total_cost(
     lookup = np.where(speculates, overhead.verify_ratio, 0.0) * verify_s
     requests_s = overhead.request_s * np.asarray(requests, dtype=np.float64)
     extra = overhead.step_s + requests_s + np.where(speculates, own, 0.0) + lookup
-    draft_s = np.asarray(sum(draft_seconds.values(), start=zero))
+    ahead_s = np.asarray(sum(_weighted(ahead).values(), start=zero))
+    shared = drafter.method.batch
+    # what is drafted during verification goes on while the engine does its share
+    beside_s = verify_s + extra if shared.drafts_during_verify else verify_s
     return StepCost(
         draft=draft_seconds,
         verify=verify_seconds,
@@ -322,7 +355,7 @@ def total_cost(
         compute_s=np.asarray(sum((w * c.compute_s for w, c in passes), start=zero)),
         memory_s=np.asarray(sum((w * c.memory_s for w, c in passes), start=zero)),
         launch_s=np.asarray(sum((w * c.launch_s for w, c in passes), start=zero) + extra),
-        hidden_s=hidden_s(drafter.method.batch, draft_s, verify_s),
+        hidden_s=hidden_s(shared, ahead_s, beside_s),
         draft_passes=tuple(draft),
         verify_passes=tuple(verify),
     )

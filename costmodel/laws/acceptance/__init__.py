@@ -1,6 +1,6 @@
 """How many tokens does a step emit: by a verifier's law on a recording, or as stated?"""
 
-from costmodel.laws.acceptance.imitated import drawn_ranks, drawn_recording
+from costmodel.laws.acceptance.imitated import drawn_ranks, drawn_recording, drawn_tokens
 from costmodel.laws.acceptance.per_step import Acceptance, from_replay
 from costmodel.laws.acceptance.recorded import accepted_by, drawn_lengths, replay_by, sibling_law
 from costmodel.laws.acceptance.rules import MATCHING, RULES, Law, law_for, several_chains
@@ -33,6 +33,7 @@ __all__ = [
     "drawn_lengths",
     "drawn_ranks",
     "drawn_recording",
+    "drawn_tokens",
     "from_depth_rates",
     "from_replay",
     "geometric",

@@ -8,6 +8,7 @@ others. Leaves out how steps of one text resemble each other, which numbers do n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,3 +118,34 @@ def drawn_ranks(
         rank=ranks,
         rank_width=max(len(row) for row in vectors),
     )
+
+
+def drawn_tokens(
+    vector: Sequence[float],
+    *,
+    generator: np.random.Generator,
+    requests: int = REQUESTS,
+    tokens: int = TOKENS,
+) -> AcceptanceTrace:
+    """A recording of level 2 whose drafter ranks every token as the vector says, whatever was
+    drafted before it.
+
+    Example:
+        >>> trace = drawn_tokens((0.6, 0.2), generator=np.random.default_rng(0))
+        >>> np.mean(trace.rank == 1).round(1), trace.depth_invariant
+        (np.float64(0.2), True)
+
+    Args:
+        vector: probability that the k-th candidate is the right one, sum at most 1.
+        generator: of the draws.
+        requests: texts, >= 1.
+        tokens: of each text, >= 1.
+
+    Raises:
+        InputError: a vector that holds no probabilities.
+    """
+    drawn = drawn_ranks([vector], generator=generator, requests=requests, tokens=tokens)
+    assert drawn.rank is not None
+    ranks = drawn.rank[:, 0]
+    emitted = 1 + leading_hits(ranks, drawn.offsets)
+    return replace(drawn, rank=ranks, depth_invariant=True, emitted=emitted.astype(np.int16))

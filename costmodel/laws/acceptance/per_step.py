@@ -39,6 +39,8 @@ class Acceptance:
         lengths: draft tokens and passes of a step where they differ from step to step, or None.
         truncated_ratio: share of the steps in which the recording ended before the policy did:
             there the tokens are the fewest and the draft the largest that it can have been.
+        foreseen_ratio: share of steps whose draft was ready when the one before had been verified,
+            where drafts are made for several outcomes; 1 elsewhere.
         holds_at: batch and context that a controller's answer is of; None: it holds at any.
         played: of masked blocks, what the policy that commits them does on recorded prompts; None
             where nothing was replayed.
@@ -58,6 +60,7 @@ class Acceptance:
     stop: Stop | None = None
     lengths: DraftLengths | None = None
     truncated_ratio: float = 0.0
+    foreseen_ratio: float = 1.0
     holds_at: tuple[int, int] | None = None
     played: Played | None = None
 

@@ -14,9 +14,11 @@ METHOD = Method(
         arxiv="2403.10444",
     ),
     group="draft models",
-    read="abstract",
+    read="code",
     draft=(Draft(by="model"),),
     shape=Shape(kind="chain"),
+    # vllm-project/vllm, vllm/v1/worker/gpu/spec_decode/rejection_sampler_utils.py: running ratios, and
+    # the mass that is left one token later, decide the longest prefix; greedy tokens one by one
     verify=Verify(rule="block"),
     engines={"vllm": "block_verification"},
 )

@@ -12,7 +12,7 @@ METHOD = Method(
         arxiv="2308.04623",
     ),
     group="draft models",
-    read="abstract",
+    read="paper",
     draft=(
         Draft(by="model"),
         Draft(by="lookup", tokens=2, acceptance=0.4),
@@ -25,7 +25,7 @@ METHOD = Method(
         Reported(
             quantity="tokens_per_s",
             value=475.0,
-            source="arXiv:2308.04623, tables 1 and 2",
+            source="arXiv:2308.04623, table 2",
             model="GPT-2-L 762M, tuned on Python",
             draft="40M GPT-2 and a trigram",
             device="RTX 4090",
@@ -37,7 +37,7 @@ METHOD = Method(
         Reported(
             quantity="speedup",
             value=3.16,
-            source="arXiv:2308.04623, tables 1 and 2",
+            source="arXiv:2308.04623, section 4",
             model="GPT-2-L 762M, tuned on Python",
             draft="40M GPT-2 and a trigram",
             device="RTX 4090",

@@ -14,10 +14,12 @@ METHOD = Method(
         arxiv="1811.03115",
     ),
     group="heads",
-    read="abstract",
+    read="code",
     exact_when="temperature 0",
-    draft=(Draft(by="heads", matrices=((1, 1),), heads=8, depths_per_pass=0),),
-    shape=Shape(kind="chain", nodes=8),
+    # tensorflow/tensor2tensor, tensor2tensor/models/research/transformer_parallel.py: one feed-forward
+    # makes the states of a block, k times as wide as the model's inside and outside
+    draft=(Draft(by="heads", matrices=((4, 1), (1, 32)), heads=7, depths_per_pass=0),),
+    shape=Shape(kind="chain", nodes=7),
     verify=Verify(rule="match"),
     systems=("Blockwise Parallel Decoding",),
     reported=(
@@ -29,7 +31,8 @@ METHOD = Method(
         ),
     ),
     assumed=(
-        "draft.heads, shape.nodes: eight",
+        "draft.heads, shape.nodes: blocks of eight, whose first token is the target's; up to ten there",
+        "draft.matrices: of a model whose feed-forward is four times as wide as it",
         "verify.rule: the exact form",
     ),
 )

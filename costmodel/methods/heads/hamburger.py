@@ -14,8 +14,10 @@ METHOD = Method(
         arxiv="2505.20438",
     ),
     group="heads",
-    read="abstract",
-    advance=Spans(tokens=2.0, layers=2, context_tokens=16),
+    read="code",
+    # Jingyu6/hamburger, hamburger/model/hamburger_modules.py and llama.py: four layers over the states
+    # of four layers of the target and at most three tokens
+    advance=Spans(tokens=2.0, layers=4, context_tokens=7),
     systems=("HAMburger",),
     reported=(
         Reported(
@@ -26,11 +28,7 @@ METHOD = Method(
         ),
     ),
     assumed=(
-        (
-            "advance.layers, advance.context_tokens: a micro-decoder of two layers over the tokens"
-            " of its span"
-        ),
         "advance.layers: they count among the target's own, though they come on top",
-        "advance.tokens: twice fewer cache entries are stated",
+        "advance.tokens: twice fewer cache entries are stated; a span ends after four tokens",
     ),
 )

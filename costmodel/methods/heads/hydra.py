@@ -14,9 +14,11 @@ METHOD = Method(
         arxiv="2402.05109",
     ),
     group="heads",
-    read="abstract",
+    read="code",
     exact_when="temperature 0; lossy with typical acceptance",
-    draft=(Draft(by="heads", matrices=((1, 2), (1, 1)), heads=4, depths_per_pass=1),),
+    # zankner/Hydra, hydra/model/hydra_heads/mlp_head.py: two matrices read the state and two to five
+    # vectors with it, 3.5 in the mean; hydra/model/hydra_choices.py: the tree
+    draft=(Draft(by="heads", matrices=((1, 3.5), (1, 3.5)), heads=4, depths_per_pass=1),),
     shape=Shape(kind="static_tree", nodes=63, depth=4),
     verify=Verify(rule="match"),
     systems=("Hydra",),
@@ -54,5 +56,5 @@ METHOD = Method(
             note="Hydra++",
         ),
     ),
-    assumed=("draft.matrices: widths of the heads", "draft.heads: Medusa's four"),
+    assumed=("draft: Hydra++'s own layer and three more matrices per head are left out",),
 )

@@ -12,8 +12,9 @@ METHOD = Method(
         arxiv="2404.08698",
     ),
     group="model free",
-    read="abstract",
+    read="code",
     exact_when="temperature 0",
+    # oujieww/ANPD, base_ngram.py: counts of all n-grams up to three tokens, the longest first
     draft=(Draft(by="lookup", may_propose_nothing=True),),
     shape=Shape(kind="chain"),
     verify=Verify(rule="match"),
@@ -27,5 +28,8 @@ METHOD = Method(
             note="largest",
         ),
     ),
-    assumed=("draft: a step without a match takes one token",),
+    assumed=(
+        "draft: a step without a match takes one token; the module then proposes token 1",
+        "shape.nodes: searched; the decoding loop is not in the repository",
+    ),
 )

@@ -12,10 +12,12 @@ METHOD = Method(
         arxiv="2502.08923",
     ),
     group="model free",
-    read="abstract",
+    read="code",
+    exact_when="temperature 0",
+    # RazvanDu/CopySpec, speculative_copying.py: ten tokens from where the last three occurred first
     draft=(Draft(by="lookup", may_propose_nothing=True),),
-    shape=Shape(kind="chain"),
-    verify=Verify(rule="fixed_candidates"),
+    shape=Shape(kind="chain", nodes=10),
+    verify=Verify(rule="match"),
     systems=("CopySpec",),
     reported=(
         Reported(

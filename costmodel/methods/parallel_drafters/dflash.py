@@ -12,15 +12,18 @@ METHOD = Method(
         arxiv="2602.06036",
     ),
     group="parallel drafters",
-    read="abstract",
+    read="code",
+    # z-lab/dflash, dflash/model.py: a block of 16 holds the known token and 15 masks; as many layers
+    # of the target are fused as the drafter has (build_target_layer_ids)
     draft=(Draft(by="head", layers=5, inputs=5, depths_per_pass=0, rereads=True),),
     shape=Shape(kind="chain", nodes=15),
     verify=Verify(rule="token_rejection"),
     engines={"vllm": "dflash", "sglang": "dflash", "tensorrt-llm": "dflash", "llama.cpp": "dflash"},
     assumed=(
         (
-            "draft: five layers on five of the target's, blocks of 16 with the known token, as a"
-            " drafter's card states (huggingface.co/chutesai/Qwen3-32B-FP8-DFLASH)"
+            "draft.layers: five, as a drafter's card states"
+            " (huggingface.co/chutesai/Qwen3-32B-FP8-DFLASH); the code takes them from checkpoints"
         ),
+        "verify.rule: the code keeps a greedy draft where it is the token that the target draws",
     ),
 )

@@ -27,7 +27,7 @@ METHOD = Method(
         ),
     ),
     assumed=(
-        "draft: the layer and inputs of EAGLE, which it replaces",
+        "draft: one layer, by a note on the paper; the inputs of EAGLE, which it replaces",
         "shape: the tree of EAGLE",
     ),
 )

@@ -12,7 +12,7 @@ METHOD = Method(
         arxiv="2510.04767",
     ),
     group="references",
-    read="abstract",
+    read="code",  # furiosa-ai/ParallelBench, eval.py
     out_of_scope="a benchmark of quality without a rule of decoding or a time",
     systems=("ParallelBench trade-off",),
 )

@@ -15,7 +15,7 @@ METHOD = Method(
         arxiv="2401.07851",
     ),
     group="references",
-    read="abstract",
+    read="code",  # its benchmark, hemingkx/Spec-Bench: Leaderboard.md and eval.sh
     out_of_scope="a survey; the systems in it are entries of their own",
     systems=("Survey: Unlocking Efficiency",),
 )

@@ -14,11 +14,13 @@ METHOD = Method(
         arxiv="2504.05598",
     ),
     group="self speculation",
-    read="abstract",
+    read="code",
     exact_when="temperature 0, against targets that were tuned for early exits",
     own_weights=True,
     draft=(Draft(by="target", layers=0.25, own_cache=False),),
-    shape=Shape(kind="chain"),
+    # 359171110/DEL, a copy of the authors' repository, self_speculation/DEL_speculation_generator.py:
+    # at most 18 tokens, in any layer but the last; DEL.py: means that forget by 0.95 a round
+    shape=Shape(kind="chain", nodes=18),
     stop=Stop(rule="exit"),
     verify=Verify(rule="match", remaining_layers=True),
     systems=("DEL",),

@@ -14,8 +14,10 @@ METHOD = Method(
         arxiv="2404.18911",
     ),
     group="self speculation",
-    read="abstract",
+    read="code",
     exact_when="temperature 0",
+    # Equationliu/Kangaroo, README and evaluation/inference_kangaroo.py: exit after layer 2, six tokens,
+    # threshold 0.6; kangaroo/adapter.py: an attention without a feed-forward
     draft=(Draft(by="target", layers=2, matrices=((4, 1),), own_cache=False),),
     shape=Shape(kind="chain", nodes=6),
     stop=Stop(rule="probability", at=0.6, most_tokens=6),
@@ -31,11 +33,7 @@ METHOD = Method(
         ),
     ),
     assumed=(
-        (
-            "draft.matrices: the adapter is one attention layer and a norm, 67M parameters for"
-            " Vicuna-7B"
-        ),
         "draft.own_cache: the adapter's one layer of keys and values is left out",
-        "shape.nodes and stop: threshold 0.6 and at most six tokens",
+        "stop: before an unlikely token; the code verifies it too",
     ),
 )

@@ -1,6 +1,6 @@
 """RAPID: a model that reads a retrieved part of the text drafts for one that reads all of it."""
 
-from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
+from costmodel.method import Citation, Draft, Method, Reported, Shape, Stop, Verify
 
 METHOD = Method(
     slug="rapid",
@@ -12,9 +12,12 @@ METHOD = Method(
         arxiv="2502.20330",
     ),
     group="self speculation",
-    read="abstract",
+    read="code",
+    # John-AI-Lab/RAPID, eval/pred_longbench.py: a 32nd of the prompt, 4,096 tokens at least; ten
+    # tokens, of a confidence of 0.1 at least
     draft=(Draft(by="target", context_tokens=4096),),
     shape=Shape(kind="chain", nodes=10),
+    stop=Stop(rule="probability", at=0.1),
     verify=Verify(rule="token_rejection", relaxed=True),
     systems=("RAPID",),
     reported=(
@@ -28,7 +31,6 @@ METHOD = Method(
     ),
     assumed=(
         "draft: the same model, as in its self-speculative setting; a larger one may draft there",
-        "draft.context_tokens: 4,096 retrieved tokens",
-        "shape.nodes: ten tokens",
+        "draft.context_tokens: of prompts up to 131,072 tokens",
     ),
 )

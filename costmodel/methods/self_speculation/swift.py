@@ -12,8 +12,10 @@ METHOD = Method(
         arxiv="2410.06916",
     ),
     group="self speculation",
-    read="abstract",
-    draft=(Draft(by="target", layers=0.55, first_layers=False, own_cache=False),),
+    read="code",
+    # hemingkx/SWIFT, eval_llama.sh and model/swift/utils.py: 45 % of the attention and feed-forward of
+    # all layers but the first and the last are left out; 25 tokens, up to a probability of 0.8
+    draft=(Draft(by="target", layers=0.57, first_layers=False, own_cache=False),),
     shape=Shape(kind="chain", nodes=25),
     stop=Stop(rule="probability", at=0.8),
     verify=Verify(rule="token_rejection"),
@@ -27,8 +29,8 @@ METHOD = Method(
         ),
     ),
     assumed=(
-        "draft.layers: 45 % of the layers are left out",
-        "shape.nodes, stop: at most 25 tokens, to a probability of 0.8",
+        "draft.layers: of a target of 40 layers",
+        "shape: a chain; each level of it also verifies 3 to 10 candidates there",
         "draft: passes of the search for the layers are left out",
     ),
 )

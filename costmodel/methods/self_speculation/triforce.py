@@ -47,7 +47,10 @@ METHOD = Method(
         ),
     ),
     assumed=(
-        "draft[1].tokens, draft[1].context_tokens: inner drafts of two tokens over 256 cached ones",
+        (
+            "draft[1].tokens: figure 1; the code (utils/decoding.py of Infini-AI-Lab/TriForce) verifies"
+            " after every token, which reads 256 cached ones (test/on_chip.py)"
+        ),
         "draft[1].acceptance: what the small model reaches against the whole target, table 2",
         "draft[0].own_cache: the retrieved part of the cache is not billed to memory",
     ),

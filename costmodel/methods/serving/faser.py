@@ -7,7 +7,14 @@ from costmodel.method import Batch, Citation, Draft, Method, Reported, Shape, St
 METHOD = Method(
     slug="faser",
     title="FASER",
-    citation=Citation(authors="Chen et al.", title="FASER", year=2026, arxiv="2604.20503"),
+    citation=Citation(
+        authors="Chen et al.",
+        title=(
+            "FASER: Fine-Grained Phase Management for Speculative Decoding in Dynamic LLM Serving"
+        ),
+        year=2026,
+        arxiv="2604.20503",
+    ),
     group="serving",
     read="abstract",
     draft=(Draft(by="model"),),

@@ -14,11 +14,13 @@ METHOD = Method(
         arxiv="2506.01979",
     ),
     group="serving",
-    read="abstract",
+    read="code",
     draft=(Draft(by="model"),),
     shape=Shape(kind="chain"),
     verify=Verify(rule="token_rejection"),
-    batch=Batch(drafts_during_verify=True, branches=2, branch_at=0.4, own_device=True),
+    # Sylvan820/Specbranch, dev/branch_model.py: a draft ends at 0.3; src/util.py: of at most three
+    # branches two are left there, by the paper's share of 1 - probability
+    batch=Batch(drafts_during_verify=True, branches=2, branch_at=0.3, own_device=True),
     systems=("SpecBranch",),
     reported=(
         Reported(
@@ -33,10 +35,10 @@ METHOD = Method(
         ),
     ),
     assumed=(
-        "batch.branches: their number varies there",
         (
-            "batch.branch_at: where drafts end and branch is learned there from confidence and"
-            " features of the target"
+            "batch.branches: the paper by a note; the code always makes three, and its src, another"
+            " draft of it, ends none early"
         ),
+        "batch.branch_at: where drafts end is also learned by the paper; the code leaves that out",
     ),
 )

@@ -17,10 +17,12 @@ METHOD = Method(
         arxiv="2402.15758",
     ),
     group="tree drafters",
-    read="abstract",
+    read="code",
     exact_when="temperature 0",
-    draft=(Draft(by="head", layers=2, inputs=2, rereads=True),),
-    shape=Shape(kind="static_tree"),
+    # kafkayu/Chimera, chimera/model/Chimera_model.py: a residual block over three embeddings, which a
+    # matrix fuses, and one layer; chimera/model/choices.py: the tree
+    draft=(Draft(by="head", layers=1, inputs=3, matrices=((3, 3),), rereads=True),),
+    shape=Shape(kind="static_tree", nodes=25, depth=5),
     verify=Verify(rule="match"),
     systems=("Chimera",),
     reported=(
@@ -32,8 +34,7 @@ METHOD = Method(
         ),
     ),
     assumed=(
-        "draft: two layers, for the trigram block and the one that reads all tokens",
-        "shape.nodes: not stated; searched",
-        "verify.rule: called lossless; its sampled mode is typical acceptance",
+        "draft.vocab: the target's output head; there a trained one reads two vectors",
+        "verify.rule: called lossless; the code's test samples by typical acceptance",
     ),
 )

@@ -9,14 +9,16 @@ METHOD = Method(
     title="Clover",
     citation=Citation(
         authors="Xiao, Shi, Nie, Yang, Deng, Su, Chen, Cui",
-        title="Clover",
+        title="Clover: Regressive Lightweight Speculative Decoding with Sequential Knowledge",
         year=2024,
         arxiv="2405.00263",
     ),
     group="tree drafters",
     read="paper",
     exact_when="temperature 0",
-    draft=(Draft(by="heads", matrices=((1, 2), (1, 1)), heads=3, depths_per_pass=1),),
+    # arXiv:2405.00263, sections 3.1 and 3.2: an attention block of three square matrices, shared by
+    # the heads, and one square matrix a head
+    draft=(Draft(by="heads", matrices=((3, 1), (1, 1)), heads=3, depths_per_pass=1),),
     shape=Shape(kind="static_tree", nodes=4, depth=3),
     verify=Verify(rule="match"),
     systems=("Clover",),
@@ -27,7 +29,7 @@ METHOD = Method(
             source="arXiv:2405.00263, table 1",
             model="Baichuan-Small 7B",
             batch=4,
-            data="conversation",
+            data="creation",
         ),
         Reported(
             quantity="speedup",
@@ -35,13 +37,13 @@ METHOD = Method(
             source="arXiv:2405.00263, table 1",
             model="Baichuan-Small 7B",
             batch=24,
-            data="conversation",
+            data="creation",
         ),
     ),
     assumed=(
         (
-            "draft.matrices, draft.heads: three heads as wide as those of Hydra; the attention"
-            " block that feeds them is left out"
+            "draft.matrices: the block of one layer over the prompt, about 0.2 B parameters, is"
+            " left out"
         ),
         "shape.depth: as many levels as heads",
     ),

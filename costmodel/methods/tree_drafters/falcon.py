@@ -15,9 +15,11 @@ METHOD = Method(
         arxiv="2412.12639",
     ),
     group="tree drafters",
-    read="paper",
-    draft=(Draft(by="head", layers=2, inputs=2, depths_per_pass=2, rereads=True),),
-    shape=Shape(kind="static_tree"),
+    read="code",
+    # Bestpay-inc/Falcon, models/cnets.py: an LSTM of two layers, whose first reads feature and
+    # embedding, below attention; models/choices.py and scripts/evaluate_falcon_mtbench.sh: the tree
+    draft=(Draft(by="head", layers=1, matrices=((4, 3), (4, 2)), depths_per_pass=2, rereads=True),),
+    shape=Shape(kind="static_tree", nodes=166, depth=8),
     verify=Verify(rule="fixed_candidates"),
     systems=("Falcon",),
     reported=(
@@ -35,7 +37,7 @@ METHOD = Method(
         ),
     ),
     assumed=(
-        "draft.layers: the head is as large as two layers",
-        "shape.nodes: not stated; searched",
+        "draft.layers: one; the code takes their number from checkpoints",
+        "shape: kmask2_8layer_tree, which the script of LLaMA-2 7B names; there are smaller ones",
     ),
 )

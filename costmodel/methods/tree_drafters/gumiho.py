@@ -14,8 +14,10 @@ METHOD = Method(
         arxiv="2503.10135",
     ),
     group="tree drafters",
-    read="abstract",
+    read="code",
     draft=(Draft(by="head", layers=2, inputs=2, serial_depths=2, rereads=True),),
+    # AMD-AIG-AIMA/Gumiho, scripts/eval_*.sh and gumiho/model/cnets.py (topK_genrate): 64 tokens with
+    # the root, two levels of 14 from the layers and five from as many heads
     shape=Shape(kind="dynamic_tree", nodes=63, depth=7, width=14, beam=14),
     verify=Verify(rule="fixed_candidates"),
     systems=("Gumiho",),
@@ -23,7 +25,7 @@ METHOD = Method(
         Reported(
             quantity="speedup",
             value=2.97,
-            source="arXiv:2503.10135, by a note",
+            source="README of AMD-AIG-AIMA/Gumiho",
             model="vicuna-7b",
             dtype="fp16",
             batch=1,
@@ -35,11 +37,8 @@ METHOD = Method(
     assumed=(
         (
             "draft: the one parallel pass for the last five levels is priced as a pass of the two"
-            " layers"
+            " layers; its five heads of six matrices each hold a third more values"
         ),
-        (
-            "shape: scripts/eval_vicuna.sh of its code: 64 tokens with the root, depth 6 behind the"
-            " first level, top-k 14"
-        ),
+        "shape.width, shape.beam: 35 at the five levels of the heads there",
     ),
 )

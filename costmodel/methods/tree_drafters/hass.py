@@ -12,7 +12,9 @@ METHOD = Method(
         arxiv="2408.15766",
     ),
     group="tree drafters",
-    read="abstract",
+    read="code",
+    # HArmonizedSS/HASS, evaluation/gen_ea_answer_llama2chat.py: 60 tokens with the root, depth 5
+    # behind the first level, top-k 10; model/cnets.py: one layer that two vectors are fused for
     draft=(Draft(by="head", layers=1, inputs=2, rereads=True),),
     shape=Shape(kind="dynamic_tree", nodes=59, depth=6, width=10, beam=10),
     verify=Verify(rule="fixed_candidates"),
@@ -28,5 +30,4 @@ METHOD = Method(
             tokens_per_step=5.0,
         ),
     ),
-    assumed=("shape: that of EAGLE-2",),
 )

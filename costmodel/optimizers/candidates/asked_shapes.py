@@ -7,7 +7,7 @@ named (`usual_shapes`).
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import cycle
+from itertools import cycle, product
 
 import numpy as np
 
@@ -24,8 +24,11 @@ from costmodel.laws.acceptance import (
 )
 from costmodel.laws.claims import rate_claim, tokens_claim
 from costmodel.laws.drafting import dynamic_tree
+from costmodel.laws.outcomes import outcome_chain
 from costmodel.laws.own_draft import own_draft
 from costmodel.method_library import load_method
+from costmodel.optimizers.candidates.block_trees import block_tree
+from costmodel.optimizers.candidates.paying_trees import calibrated_limits
 from costmodel.optimizers.candidates.state_candidates import state_candidates
 from costmodel.optimizers.candidates.stopped_candidates import stopped_candidates
 from costmodel.optimizers.candidates.tree_candidates import tree_candidates
@@ -56,13 +59,14 @@ def shape_acceptances(
     """Acceptance of every shape on what is known of a drafter, in the order of the shapes.
 
     Bootstrap draws are paired, and trees are measured on requests that did not choose them. A chain
-    that a controller of goodput ends has one acceptance per batch and context.
+    that a controller of goodput ends has one acceptance per batch and context, and so has the own
+    tree of a method that weighs its nodes by the roofline of its device.
 
     Args:
         source: what is known of the drafter.
         shapes: at least one.
         generator: of the bootstrap and the split of the requests.
-        weighed: for chains that a controller of goodput ends.
+        weighed: for chains that a controller of goodput ends, and trees of as many nodes as pay.
         law: by which drafts are verified; None: that of the method.
         progress: called with a line of text per tree that is built.
 
@@ -71,9 +75,10 @@ def shape_acceptances(
     """
     if (recorded := source.own_draft) is not None:
         return _own_drafts(source, recorded, shapes, generator)
-    shapes = [_entry_shape(source, shape) for shape in shapes]
+    weighing = [(own, at) for shape in shapes for own, at in _weighing(source, shape, weighed)]
+    shapes = [shape for shape, _ in weighing]
     if source.positions is None:
-        return [_stated(source, shape) for shape in shapes]
+        return [replace(_stated(source, shape), holds_at=at) for shape, at in weighing]
     trace = source.positions
     draws = request_draws(trace.prompt_kinds, generator=generator, draws=DRAWS)
     chains = [shape.nodes for shape in shapes if shape.kind in ("off", "chain")]
@@ -88,7 +93,7 @@ def shape_acceptances(
     sizes = [shape.nodes for shape in shapes if shape.kind == "prompted"]
     prompted = iter(state_candidates(source, sizes, draws) if sizes else ())
     emitted: list[Acceptance] = []
-    for shape in shapes:
+    for shape, at in weighing:
         if shape.is_built:
             emitted.append(_built(trees, shape))
         elif shape.kind == "prompted":
@@ -109,7 +114,8 @@ def shape_acceptances(
                 contexts=contexts,
             )
         else:
-            emitted.append(_replayed(source, trace, shape, draws, law or of_chains, law))
+            replayed = _replayed(source, trace, shape, draws, law or of_chains, law)
+            emitted.append(replace(replayed, holds_at=at))
     return emitted
 
 
@@ -166,6 +172,28 @@ def _entry_shape(source: Source, shape: DraftShape) -> DraftShape:
     raise InputError(rule, key="shape", value=str(shape))
 
 
+def _weighing(
+    source: Source, shape: DraftShape, weighed: Weighed
+) -> list[tuple[DraftShape, tuple[int, int] | None]]:
+    """A shape with the numbers of the method's entry, and where it holds: everywhere, but for an own
+    tree whose nodes are weighed by what they cost at a batch and a context.
+    """
+    entry, (setting, batches, contexts) = _entry_shape(source, shape), weighed
+    limits = entry.limits
+    if shape.kind != "own" or limits is None or not limits.cost_ratio or setting is None:
+        return [(entry, None)]
+    return [
+        (
+            replace(
+                entry,
+                limits=calibrated_limits(setting, limits, batch=batch, context=context),
+            ),
+            (batch, context),
+        )
+        for batch, context in product(batches, contexts)
+    ]
+
+
 def _built(trees: dict[tuple[str, int], Acceptance], shape: DraftShape) -> Acceptance:
     """The tree of a size, of what it was built from."""
     tree = trees.get((shape.built_from, shape.nodes))
@@ -187,6 +215,8 @@ def _replayed(
     law_of_tree: Law | None,
 ) -> Acceptance:
     """One shape replayed on a recording."""
+    if shape.kind == "chain" and source.entry.batch.fan_out:
+        return outcome_chain(trace, shape.nodes, source.entry.batch, draws, of_chains)
     if shape.kind in ("off", "chain"):
         return accepted_by(trace, of_chains, shape.nodes, draws)
     if shape.kind == "dynamic":
@@ -230,13 +260,7 @@ def _stated(source: Source, shape: DraftShape) -> Acceptance:
             acceptance = tokens_claim(method, stated, tree, match_rate=share)
         return replace(acceptance, tree_source=_named(shape))
     if shape.kind == "dynamic":
-        if stated is None:
-            rule = (
-                "needs a --trace, or the tokens per step of that tree:"
-                f" --drafter {source.method}:length=2.5"
-            )
-            raise InputError(rule, key="shape", value=str(shape))
-        return tokens_claim(method, stated, shape.limits)
+        return _stated_dynamic(source, shape, stated)
     if rates is None:
         rule = (
             f"{stated:g} tokens per step are those of the method's own shape; name their length:"
@@ -244,6 +268,15 @@ def _stated(source: Source, shape: DraftShape) -> Acceptance:
         )
         raise InputError(rule, key="draft_tokens", value=shape.nodes)
     return rate_claim(method, rates, shape.nodes)
+
+
+def _stated_dynamic(source: Source, shape: DraftShape, stated: float | None) -> Acceptance:
+    """A tree that is chosen anew at every step, at stated tokens per step or rates of chains."""
+    assert shape.limits is not None
+    if stated is not None:
+        return tokens_claim(source.entry, stated, shape.limits)
+    assert source.rates is not None
+    return block_tree(source.entry, source.rates, shape.limits)
 
 
 def _named(shape: DraftShape) -> str:

@@ -22,6 +22,8 @@ CHAIN_LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8)
 NGRAM_LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
 TREE_SIZES = (4, 8, 16, 32, 64)
 SEVERAL_CHAINS = (2, 3, 4)
+BLOCK_BUDGETS = (8, 16, 32, 64, 128)
+"""Nodes of trees of a drafter whose levels are known after one pass, up to its own."""
 _LIKELIEST = Shape(kind="dynamic_tree")
 _DYNAMIC: tuple[tuple[Shape, Stop | None], ...] = (
     (_LIKELIEST, None),
@@ -80,7 +82,9 @@ def usual_shapes(
 
 
 def _stated(source: Source, lengths: Sequence[int], *, every: bool) -> list[DraftShape]:
-    """Chains of which numbers tell, at least the longest known, or the method's own shape."""
+    """Chains of which numbers tell, at least the longest known, and trees where a block drafter
+    grows them; or the method's own shape.
+    """
     method = load_method(source.method)
     if method.has_own_pace:
         rule = (
@@ -102,7 +106,14 @@ def _stated(source: Source, lengths: Sequence[int], *, every: bool) -> list[Draf
     measured = source.rates.measured
     if measured is not None and not every:
         lengths = [k for k in lengths if k <= measured] or [measured]
-    return [chain(k) for k in lengths]
+    own = method.shape
+    grows = method.drafts_blocks and own.kind == "dynamic_tree" and not every
+    budgets = [nodes for nodes in BLOCK_BUDGETS if nodes < own.nodes] if grows else []
+    return [
+        *(chain(k) for k in lengths),
+        *(dynamic(replace(own, nodes=nodes, cost_ratio=0.0, free_nodes=0)) for nodes in budgets),
+        *([OWN] if grows else []),
+    ]
 
 
 def _recorded(

@@ -70,6 +70,17 @@ def greedy_trees(
     return trees
 
 
+def greedy_values(vectors: Sequence[Vector], nodes: int) -> Vector:
+    """Probabilities of the nodes that the greedy tree takes, in their order, the root left out; never
+    rising where the vectors fall.
+
+    Args:
+        vectors: sibling vector of every draft depth.
+        nodes: that are taken, fewer where there are no more.
+    """
+    return _grown(vectors, nodes + 1)[2][1:]
+
+
 def _grown(vectors: Sequence[Vector], nodes: int) -> tuple[list[int], list[int], Vector]:
     """Parents, ranks and values of the nodes in the order in which they are taken, the root
     first.

@@ -58,8 +58,8 @@ class MedusaHeads(nn.Module):
 class MedusaReader:
     """Drafts with the heads in a real loop: a `NodeReader` that watches the target's states.
 
-    A node's depth is its position less its root's. One object serves any number of requests, one at
-    a time.
+    A node's depth is its position less its root's, so that all levels are known at once. One object
+    serves any number of requests, one at a time.
     """
 
     def __init__(self, model: Llama, heads: MedusaHeads) -> None:
@@ -97,6 +97,17 @@ class MedusaReader:
         """Logits after nodes: those of their depth."""
         depths = (positions.cpu() - self._root).tolist()
         return read_out(self._model, self._heads, self._state.expand(len(depths), -1), depths)
+
+    def block(self, prefix: Sequence[int], cache: KVCache, levels: int) -> torch.Tensor:
+        """Logits [D, vocabulary] of the tokens after `prefix`, one head per level: a
+        `BlockReader`.
+        """
+        first = self.after_prefix(prefix, cache)[None]
+        depths = range(1, min(levels, self._heads.heads))
+        below = read_out(
+            self._model, self._heads, self._state.expand(len(depths), -1), list(depths)
+        )
+        return torch.cat([first, below])
 
 
 def read_out(

@@ -5,20 +5,25 @@ the walk goes on with the next one. Leaves out what drafting costs and when a re
 all.
 
 Reference: Liu et al. 2025, "PEARL" (arXiv:2408.11850), section 4, for drafting during verification;
-Shen et al. 2025, "SpecBranch" (arXiv:2506.01979), for branches.
+Shen et al. 2025, "SpecBranch" (arXiv:2506.01979), for branches; Kumar, Dao, May 2026, "Speculative
+Speculative Decoding" (arXiv:2603.03251), for drafts of several outcomes.
 """
 
 from __future__ import annotations
 
+from costmodel.laws.batching import OUTCOME_PASSES
 from simulator.loop.compiled import compiled, inlined
 from simulator.loop.decoders.block_walk import advance_block, block_rows, restart_block
 from simulator.loop.decoders.record import (
     ALIKE,
     ALWAYS,
+    BEHIND,
     BLOCK,
     BY_REQUEST,
     CHAIN,
     EMA,
+    INSTEAD,
+    LATE,
     NOTHING,
     PARALLEL,
     TREE,
@@ -93,7 +98,15 @@ def start_again(d: Drafts, request: Request, places: Places | None) -> None:
     if places is not None and d.decoder == BLOCK:
         restart_block(d, request, places)
     else:
-        request.pending = NOTHING if d.decoder == PARALLEL else WHOLE
+        request.pending = without_draft(d)
+
+
+@inlined
+def without_draft(d: Drafts) -> int:
+    """What a request has whose draft is worth nothing."""
+    if d.decoder != PARALLEL:
+        return WHOLE
+    return LATE if d.waits else NOTHING
 
 
 @inlined
@@ -147,9 +160,39 @@ def count_branches(
     for i in range(replica.running):
         request = requests[running[i]]
         if request.phase == DECODING and request.quota > 0:
+            if d.fan_out > 0:
+                replica.drafts_at_once += (request.drafts + 1) * d.fan_out
+                replica.longest_new_draft = batch + OUTCOME_PASSES
+                if request.pending == LATE and request.drafts > 0:
+                    replica.late_drafts += 1
+                    replica.late_context += request.computed
+                continue
             branches, tokens = meanwhile(d, request, places, batch)
             replica.drafts_at_once += branches
             replica.longest_new_draft = max(replica.longest_new_draft, tokens)
+
+
+@compiled
+def keep_foreseen(
+    d: Drafts, replica: Replica, request: Request, places: Places, accepted: int
+) -> int:
+    """What becomes of the drafts that were made for the outcomes of this step's verification;
+    tokens that the step emits.
+    """
+    place, batch = request.place, replica.draft_limit
+    outcome = BEHIND if accepted == request.drafts else INSTEAD
+    stays = (
+        batch > 0
+        and places[place].left > accepted + 1
+        and places[place + accepted].foreseen & outcome > 0
+    )
+    request.pending = WHOLE if stays else without_draft(d)
+    unselected = ((request.drafts + 1) * d.fan_out - 1) * batch
+    rolled_back = 0 if stays else batch
+    replica.unselected += unselected
+    replica.rolled_back += rolled_back
+    replica.wasted += unselected + rolled_back
+    return accepted + 1
 
 
 @compiled
@@ -160,6 +203,8 @@ def keep_parallel_draft(
     emits.
     """
     drafts, place, batch = request.drafts, request.place, replica.draft_limit
+    if d.fan_out > 0:
+        return keep_foreseen(d, replica, request, places, accepted)
     # the draft goes on behind its own last token
     if drafts > 0 and d.branches == 0 and accepted == drafts:
         request.pending = WHOLE

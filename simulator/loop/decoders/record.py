@@ -17,11 +17,14 @@ from simulator.loop.state import Byte, Real, Short, Small
 PLAIN, CHAIN, TREE, PARALLEL, BLOCK = range(5)
 SPLIT, PAD, REGROUP = range(3)
 # what a request has of the draft that was made during the latest verification
-WHOLE, NOTHING, WITHOUT_FIRST = range(3)
+# (LATE: nothing, and it waits for a whole one)
+WHOLE, NOTHING, WITHOUT_FIRST, LATE = range(4)
 # who sets the draft length: see `decoders.lengths`
 ALWAYS, EMA, GOODPUT, EXPECTED, ORACLE, SURVIVAL, VERIFIED, TIERS, BANDIT = range(9)
 ALIKE, LIKELIEST, BY_REQUEST = range(3)  # which requests' draft tokens are verified
 FULL, FROM_BLOCK = 0, -1  # passes over prompt and canvas, and over the canvas from the block on
+# whether the token of a place is foreseen behind a whole draft, and in the place of a rejected one
+BEHIND, INSTEAD = 1, 2
 BEGINS, BEGINS_CANVAS = 1, 2  # the latter where the text before has ended
 
 
@@ -35,6 +38,8 @@ class Drafts(NamedTuple):
     most: int  # draft tokens
     weight: float
     branches: int  # 0: a draft made during verification goes on behind the drafter's own token
+    fan_out: int  # drafts made during verification behind every length that may be accepted
+    waits: bool  # a request whose outcome was not foreseen waits for a draft
     parts: int  # passes in which a draft is verified
     prunes: bool  # requests with a rejected token take no part in later ones
     interference_ratio: float
@@ -59,7 +64,8 @@ class Drafts(NamedTuple):
     budget_per_request: float  # draft tokens that are verified, of a mean request; infinity: all
     sure: Real  # the drafter's probability of its likeliest token there
     within_output: bool  # nobody drafts beyond the end of its output
-    # 1 where a draft made during verification would have begun with the recorded token; where the
+    # 1 where a draft made during verification would have begun with the recorded token, or of
+    # several outcomes the sum of `BEHIND` and `INSTEAD`; where the
     # blocks of a recorded prompt begin: `BEGINS`, or `BEGINS_CANVAS`
     foreseen: Byte
     # trees that depend on the step before: places of one follow those of another, the first one's

@@ -25,6 +25,7 @@ from simulator.loop.decoders.record import (
     ALWAYS,
     BEGINS,
     BEGINS_CANVAS,
+    BEHIND,
     BLOCK,
     BY_REQUEST,
     CHAIN,
@@ -32,6 +33,8 @@ from simulator.loop.decoders.record import (
     FROM_BLOCK,
     FULL,
     GOODPUT,
+    INSTEAD,
+    LATE,
     LIKELIEST,
     NOTHING,
     PAD,
@@ -50,6 +53,7 @@ from traces.kinds.arrays import IntArray
 from traces.kinds.state_trees import StateTrees
 from traces.kinds.tree import Tree
 from traces.replay.dynamic import PickedTrees, TreePolicy, pick_trees
+from traces.replay.outcomes import foreseen_tokens
 from traces.replay.states import state_steps
 from traces.replay.walk import check_chain, check_tree, replay_chain, replay_tree
 
@@ -69,6 +73,8 @@ _PLAIN = Drafts(
     most=0,
     weight=1.0,
     branches=0,
+    fan_out=0,
+    waits=False,
     parts=1,
     prunes=False,
     interference_ratio=0.0,
@@ -142,6 +148,8 @@ def build_drafts(scenario: Scenario, generator: np.random.Generator) -> Drafts:
         most=int(most),
         weight=float(options.ema_weight),
         branches=int(batch.branches),
+        fan_out=int(batch.fan_out),
+        waits=batch.on_miss == "wait",
         parts=int(batch.parts),
         prunes=bool(batch.prunes),
         interference_ratio=float(batch.interference_ratio),
@@ -185,7 +193,7 @@ def place_requests(requests: Requests, drafts: Drafts, generator: np.random.Gene
             )
             requests["emits"], requests["proposes"] = drafts.steps[requests["place"]].T
     requests["recent_accepted"] = drafts.most
-    requests["pending"] = NOTHING if drafts.decoder == PARALLEL else WHOLE
+    requests["pending"] = WHOLE if drafts.decoder != PARALLEL else LATE if drafts.waits else NOTHING
 
 
 def _by_batch(options: SpeculationOptions) -> Small:
@@ -273,7 +281,7 @@ def _read_steps(options: SpeculationOptions, generator: np.random.Generator) -> 
         share = max(trace.match_rate - proposed, 0.0) / (1.0 - proposed) if proposed < 1.0 else 0.0
         proposes[~certain & (generator.random(trace.positions) >= share)] = 0
     branches_at, foreseen = _branches(options.batch, trace, emits)
-    foreseen &= proposes > 0
+    foreseen = np.where(proposes > 0, foreseen, 0)
     proposes = np.minimum(proposes, _lengths(options))
     return (
         np.minimum(emits, np.minimum(left, LONGEST_DRAFT + 1))[starts].astype(np.int32),
@@ -284,19 +292,24 @@ def _read_steps(options: SpeculationOptions, generator: np.random.Generator) -> 
     )
 
 
-def _branches(batch: Batch, trace: AcceptanceTrace, emits: Small) -> tuple[Byte, NDArray[np.bool_]]:
+def _branches(batch: Batch, trace: AcceptanceTrace, emits: Small) -> tuple[Byte, Byte]:
     """Branches of a draft that goes on from every position, and whether one of them begins with the
-    token there.
+    token there: 1, or where several outcomes are drafted for the sum of `BEHIND` and `INSTEAD`.
     """
+    if batch.fan_out:
+        behind, instead = foreseen_tokens(trace, batch.fan_out)
+        return np.ones(trace.positions, np.uint8), (BEHIND * behind + INSTEAD * instead).astype(
+            np.uint8
+        )
     if batch.branches <= 1:
-        return np.ones(trace.positions, np.uint8), np.asarray(emits > 1)
+        return np.ones(trace.positions, np.uint8), np.asarray(emits > 1, dtype=np.uint8)
     count = np.full(trace.positions, batch.branches, np.uint8)
     if batch.branch_at < 1.0:
         assert trace.draft_probs is not None
         count[trace.draft_probs[:, 0] >= batch.branch_at] = 1
     assert trace.rank is not None
     first = trace.rank if trace.depth is None else trace.rank[:, 0]
-    return count, np.asarray((first >= 0) & (first < count))
+    return count, np.asarray((first >= 0) & (first < count), dtype=np.uint8)
 
 
 def _sure(options: SpeculationOptions) -> Real:

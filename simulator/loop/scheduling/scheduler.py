@@ -444,6 +444,7 @@ def compose(
     replica.rows = replica.decode_rows = replica.prompts_ending = replica.decoding = 0
     replica.context_tokens = replica.longest_context = replica.chunks = 0
     replica.drafts_at_once = replica.longest_draft = replica.longest_new_draft = 0
+    replica.late_drafts = replica.late_context = 0
     replica.full_passes = replica.full_rows = replica.preempted = replica.admitted = 0
     replica.reread_rows = 0
     running, chunks, memory = buffers.running, buffers.chunks, buffers.memory

@@ -6,13 +6,14 @@ import json
 
 import pytest
 
-from app.answers.deployables import deployables, write_all
+from app.answers.deployables import deployables, engines_to_write, write_all
 from app.exporters.checkpoints import DRAFT_PLACEHOLDER
 from app.exporters.registry import ENGINES
 from app.exporters.transformers import exit_layers
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.drafters.named_drafters import drafter_source
 from costmodel.optimizers.recommend import recommend
+from hardware_profiles.errors import UnknownNameError
 from traces.kinds.tree import Tree
 from traces.storage.acceptance_file import read_acceptance, write_acceptance
 
@@ -54,6 +55,36 @@ def test_one_entry_per_engine_with_files_or_a_reason(lookup):
     for entry in entries:
         assert (entry.result is not None) == bool(entry.content)
         assert entry.result is not None or entry.reason
+
+
+@pytest.mark.parametrize(
+    ("engines", "priced", "written"),
+    [
+        ("", "sglang", ("sglang",)),
+        ("", "trtllm", ("tensorrt-llm",)),
+        ("", "none", ENGINES),  # passes alone: nothing is written for them
+        ("all", "vllm", ENGINES),
+        ("vllm,sglang", "llama.cpp", ("sglang", "vllm")),
+    ],
+)
+def test_files_are_written_for_the_engine_that_is_priced_or_those_that_are_named(
+    engines, priced, written
+):
+    assert engines_to_write(engines, priced) == written
+
+
+def test_an_engine_that_nothing_is_written_for_is_refused():
+    with pytest.raises(UnknownNameError, match="atom"):
+        engines_to_write("vllm,atom", "vllm")
+
+
+def test_a_screen_shows_one_engine_and_how_to_have_the_others(rooftree, tmp_path):
+    one = rooftree("optimize", "--model", "llama-3.1-8b", "--batch", "1", "--out", tmp_path / "one")
+    assert "--engines all" in one.out
+    assert {p.parent.name for p in (tmp_path / "one").rglob("*.sh")} == {"vllm"}
+    words = ("--engines", "all", "--out", tmp_path / "all")
+    every = rooftree("optimize", "--model", "llama-3.1-8b", "--batch", "1", *words)
+    assert "--engines" not in every.out and "sglang" in every.out
 
 
 def test_vllm_gets_the_schedule_that_was_found(lookup):

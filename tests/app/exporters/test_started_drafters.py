@@ -137,6 +137,8 @@ def test_files_of_an_answer_start_what_competes_or_say_why_not(rooftree, tmp_pat
         "3",
         "--seed",
         "1",
+        "--engines",
+        "all",
         "--out",
         tmp_path,
     )
@@ -161,7 +163,7 @@ def test_the_identity_travels_with_the_configuration_to_every_door(rooftree, tmp
     words = words if "--model" in words else ("--model", "llama-3.1-8b", *words)
     pairs = [word.removeprefix("--").replace("-", "_") for word in words[::2]]
     options = dict(zip(pairs, words[1::2], strict=True))
-    answer = front.optimize(**options, batch=1, draft_tokens=3)
+    answer = front.optimize(**options, batch=1, draft_tokens=3, engines="all")
     folder = answer.export(tmp_path / "python")
     chosen = read_configuration(folder / "recommendation.json")
     assert (chosen.own_drafter, chosen.draft_model) == (
@@ -191,6 +193,8 @@ def test_a_draft_model_is_never_the_head_of_another_drafter(rooftree, tmp_path):
         "llama-3.2-1b",
         "--batch",
         "1,8",
+        "--engines",
+        "all",
         "--out",
         tmp_path,
     )
@@ -404,6 +408,8 @@ def test_the_largest_batch_that_was_compared_is_no_limit(rooftree, tmp_path, bat
         batches,
         "--draft-tokens",
         "2,4",
+        "--engines",
+        "all",
     )
     answer = rooftree("optimize", *question, "--out", tmp_path, "--json").answer
     rows = [*answer["choices"], *answer["schedules"]]

@@ -19,6 +19,7 @@ TEXTS = {
     *(
         "against",
         "as_family",
+        "engines",
         "model",
         "subject",
         "name",

@@ -8,6 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costmodel.answers.estimate import estimate
+from costmodel.answers.settings import build_setting
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.laws.own_pace import own_pace
 from costmodel.laws.refining import (
     block_passes,
     blocks_in_flight,
@@ -194,3 +198,21 @@ def test_caches_are_used_once_at_least():
         0.25
     )  # of eight blocks together
     assert block_passes(load_method("llada"), 3.0) == 11
+
+
+@pytest.mark.parametrize(("device", "published"), [("h100-sxm", 1008.0), ("h200-sxm", 1288.0)])
+def test_canvases_take_what_vllm_announced_of_them(device, published):
+    """DiffusionGemma in fp8 for one request, 16 passes a canvas: tokens a second."""
+    setting = build_setting(
+        DecodingConfiguration(
+            method="diffusiongemma",
+            deployment=DeploymentNames(
+                model="gemma-4-26b-a4b", device=device, engine="vllm", dtype="fp8"
+            ),
+        )
+    )
+    pace = own_pace(load_method("diffusiongemma"))
+    step = estimate(setting, pace, batch=1, context=1024)
+    assert pace.tokens_per_step / float(step.step_s) == pytest.approx(published, rel=0.06)
+    # five and six times as fast as one token a pass
+    assert float(step.speedup) == pytest.approx({1008.0: 5.0, 1288.0: 6.0}[published], rel=0.11)

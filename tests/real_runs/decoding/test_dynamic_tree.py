@@ -124,6 +124,56 @@ def test_budgets_hold_and_every_nodes_parent_is_there(
     assert tree.nodes_read - 1 <= policy.slots
 
 
+class BlockOfLevels(PathReader):
+    """Logits that depend on the level alone, all of them known after one pass."""
+
+    def logits(self, path):
+        return super().logits((len(path),))
+
+    def block(self, known, cache, levels):
+        self.after_prefix(known, cache)
+        return torch.stack([self.logits((0,) * level) for level in range(min(levels, 3))])
+
+
+@settings(max_examples=examples(40))
+@given(st.integers(0, 10**6), st.integers(1, 40), st.integers(1, 4), st.integers(1, VOCABULARY))
+def test_a_block_grows_the_tree_of_greatest_products_in_one_pass(seed, budget, depth, width):
+    policy = {"draft_tokens": budget, "depth": depth, "width": width}
+    prefix, cache = [3, 1, 4], SimpleNamespace()
+    reader = BlockOfLevels(seed)
+    grown = paths_of(
+        tree := draft_tree(reader, prefix, cache, DynamicPolicy(order="block", **policy))
+    )
+    assert (tree.passes, tree.nodes_read, reader.reads) == (1, 1, [])
+    rows = [
+        torch.softmax(reader.logits((0,) * level), 0).tolist() for level in range(min(depth, 3))
+    ]
+    best = [
+        sorted(range(VOCABULARY), key=lambda token, row=row: -row[token])[:width] for row in rows
+    ]
+    values = {
+        path: float(np.prod([row[token] for row, token in zip(rows, path, strict=False)]))
+        for levels in range(1, len(rows) + 1)
+        for path in itertools.product(*best[:levels])
+    }
+    assert sum(grown.values()) - 1.0 == pytest.approx(sum(sorted(values.values())[-budget:]))
+    assert all(grown[path] == pytest.approx(values[path]) for path in grown if path)
+    by_levels = DynamicPolicy(order="levels", **policy | {"depth": min(depth, 3)})
+    assert grown.keys() == paths_of(draft_tree(reader, prefix, cache, by_levels)).keys()
+
+
+@given(st.integers(0, 10**6), st.integers(1, 3))
+def test_a_block_of_one_candidate_a_level_is_a_chain(seed, depth):
+    policy = DynamicPolicy(order="block", draft_tokens=depth, depth=depth, width=1)
+    tree = draft_tree(BlockOfLevels(seed), [3, 1, 4], SimpleNamespace(), policy)
+    assert tree.parents == tuple(range(-1, depth))
+
+
+def test_a_drafter_that_reads_nodes_drafts_no_block():
+    with pytest.raises(InputError, match="levels are known after one pass"):
+        drafted(0, DynamicPolicy(order="block"))
+
+
 @given(st.integers(0, 10**6), st.sampled_from(["best-first", "levels"]))
 def test_trees_of_growing_budgets_are_nested(seed, order):
     trees = [
@@ -161,9 +211,10 @@ def test_a_wide_beam_is_exact_and_a_narrow_one_is_not():
     st.integers(1, 4),
     st.sampled_from([0.0, 0.05, 0.3]),
     st.sampled_from([0.0, 0.02, 0.2]),
+    st.sampled_from([(0.0, 0), (0.05, 0), (0.1, 4)]),
 )
 def test_replay_picks_the_tree_that_the_decoder_drafts(
-    seed, order, budget, depth, width, beam, least, gain
+    seed, order, budget, depth, width, beam, least, gain, cost
 ):
     """The same policy over a recording of every path: as many nodes, passes, and nodes read."""
     policy = DynamicPolicy(
@@ -174,6 +225,8 @@ def test_replay_picks_the_tree_that_the_decoder_drafts(
         beam=beam,
         least_value=least,
         least_gain=gain,
+        cost_ratio=cost[0],
+        free_nodes=cost[1],
     )
     tree = drafted(seed, policy)
     values = every_path(seed, policy)
@@ -194,6 +247,7 @@ def test_replay_picks_the_tree_that_the_decoder_drafts(
         least,
         beam if order == "beam" else 0,
         gain,
+        *cost,
     )
     assert exact.all() and emitted.tolist() == [1]
     assert (nodes[0] + 1, passes[0], rows.sum()) == (len(tree.tokens), tree.passes, tree.nodes_read)
@@ -224,6 +278,9 @@ def test_levels_take_few_passes_and_stop_where_a_level_gains_little():
         {"least_value": float("nan")},
         {"least_gain": -1.0},
         {"least_gain": 0.1, "order": "best-first"},
+        {"least_gain": 0.1, "order": "block"},
+        {"cost_ratio": 1.5},
+        {"free_nodes": -1},
     ],
 )
 def test_policies_out_of_range_are_refused(wrong):

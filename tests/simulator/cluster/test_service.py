@@ -47,7 +47,7 @@ def test_an_event_per_iteration_changes_nothing(random_scenario, seed):
 
 
 @seeds(340, 8, 60)
-@pytest.mark.parametrize("router", ["least-loaded", "prefix"])
+@pytest.mark.parametrize("router", ["least-loaded", "prefix", "random"])
 def test_replicas_that_are_asked_at_every_request_equal_an_event_per_iteration(
     random_scenario, tabled_timer, router, seed
 ):
@@ -76,7 +76,7 @@ def test_stages_that_feed_each_other_equal_an_event_per_iteration(random_scenari
     compared(replace(scenario, workload=workload))
 
 
-@pytest.mark.parametrize("name", ["round-robin", "least-loaded", "prefix"])
+@pytest.mark.parametrize("name", ["round-robin", "random", "least-loaded", "prefix"])
 @pytest.mark.parametrize("users", [None, 5])
 def test_every_request_ends_behind_every_router(random_scenario, name, users):
     for seed in range(400, 408):

@@ -66,6 +66,64 @@ def test_poisson_counts_are_poisson():
     assert counts.var() / counts.mean() == pytest.approx(1.0, abs=0.12)
 
 
+@given(st.integers(2, 50), st.floats(0.3, 4.0))
+def test_gaps_of_a_sample_are_sums_of_gaps_of_all(replicas, variation):
+    """Every n-th request of a gamma process, drawn without those between: the same law."""
+    places = np.arange(20_000, dtype=np.int64) * replicas + replicas // 2
+    drawn = gamma(20_000, 30.0, variation, np.random.default_rng(1), places)
+    everyone = gamma(200_000, 30.0, variation, np.random.default_rng(2))
+    thinned = np.diff(everyone[replicas // 2 :: replicas])
+    gaps = np.diff(drawn)
+    spread = variation / np.sqrt(replicas)
+    assert gaps.mean() == pytest.approx(replicas / 30.0, rel=6 * spread / np.sqrt(gaps.size))
+    assert gaps.std() / gaps.mean() == pytest.approx(spread, rel=0.15)
+    quantiles = (0.1, 0.5, 0.9)
+    assert np.quantile(gaps, quantiles) == pytest.approx(
+        np.quantile(thinned, quantiles), abs=8 * spread * replicas / 30 / np.sqrt(thinned.size)
+    )
+
+
+def test_all_places_are_all_arrivals():
+    """No law changes where every request is simulated."""
+    everywhere = np.arange(500, dtype=np.int64)
+    bursts = {"burst_ratio": 6.0, "calm_s": 3.0, "burst_s": 1.0}
+    for draw in (
+        lambda generator, *places: gamma(500, 9.0, 2.0, generator, *places),
+        lambda generator, *places: modulated(
+            500, 9.0, generator, **bursts, **({"places": places[0]} if places else {})
+        ),
+    ):
+        whole = draw(np.random.default_rng(4))
+        assert draw(np.random.default_rng(4), everywhere).tolist() == whole.tolist()
+
+
+def test_a_sample_of_a_modulated_service_keeps_its_rate_and_bursts():
+    places = np.arange(40_000, dtype=np.int64) * 10
+    arrival = modulated(
+        40_000,
+        10.0,
+        np.random.default_rng(3),
+        burst_ratio=10.0,
+        calm_s=30.0,
+        burst_s=5.0,
+        places=places,
+    )
+    assert 10 * arrival.size / arrival[-1] == pytest.approx(10.0, rel=0.08)
+    counts = 10 * np.histogram(arrival, np.arange(0, arrival[-1] - 1, 5.0))[0]
+    assert counts.var() / counts.mean() > 20.0
+
+
+def test_a_sample_of_a_file_has_its_own_requests():
+    trace = trace_of(7)
+    places = np.array([1, 4, 6])
+    few = recorded(trace, speed=2.0, places=places)
+    assert few.arrival_s.tolist() == [0.25, 1.0, 1.5] and few.prompt_tokens.tolist() == [11, 14, 16]
+    assert few.prefix_ids == ((0, 2), (0, 5), (0, 7))
+    again, whole = repeated(trace, 3, np.array([2, 9, 15])), repeated(trace, 16)
+    assert again.prefix_blocks == tuple(whole.prefix_blocks[i] for i in (2, 9, 15))
+    assert again.output_tokens.tolist() == whole.output_tokens[[2, 9, 15]].tolist()
+
+
 def test_a_modulated_service_bursts_and_keeps_its_rate():
     generator = np.random.default_rng(3)
     arrival = modulated(300_000, 10.0, generator, burst_ratio=10.0, calm_s=30.0, burst_s=5.0)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.expansions import Expansions
-from traces.replay.dynamic import TreePolicy, best_first, pick_trees, walk_policy
+from traces.replay.dynamic import TreePolicy, best_first, paying_nodes, pick_trees, walk_policy
 
 WIDTH, MOST = 3, 9
 
@@ -97,12 +97,18 @@ def twin(trace, position, policy):
         growing = sorted(here, key=lambda node: (-chance[node], node))[: policy.beam or None]
         if not growing:
             break
-    kept = sorted(met, key=lambda node: (-chance[node], node))[: policy.nodes]
+    kept = _paying(sorted(met, key=lambda node: (-chance[node], node)), chance, policy)
     return (
         sum(bool(trees.on_path[first + node]) for node in kept),
         len(kept),
         max((level[n] for n in kept), default=0),
     )
+
+
+def _paying(ordered, value, policy):
+    """Of nodes in order, as many as there may be and as pay."""
+    kept = ordered[: policy.nodes]
+    return kept[: paying_nodes([value[n] for n in kept], policy.cost_ratio, policy.free_nodes)]
 
 
 POLICIES = st.builds(
@@ -112,6 +118,8 @@ POLICIES = st.builds(
     width=st.none() | st.integers(1, WIDTH),
     least_probability=st.sampled_from([0.0, 0.0, 0.05, 0.25, 1.0]),
     beam=st.none() | st.integers(1, 4),
+    cost_ratio=st.sampled_from([0.0, 0.0, 1 / 32, 1 / 4]),
+    free_nodes=st.integers(0, 3),
 )
 STOPPING = st.builds(
     lambda policy, gain: replace(policy, least_gain=gain),
@@ -151,7 +159,7 @@ def drafted(trees, position, policy, limit=MOST):
         before = total
         here = [node for node in (found if policy.beam else kept) if level[node] == len(rows)]
         reading = here[: policy.beam or None]
-    return kept, rows
+    return _paying(kept, value, policy), rows
 
 
 @given(recordings(), STOPPING)
@@ -192,6 +200,21 @@ def test_a_cut_tree_says_what_it_cannot_tell(trace, limit, policy):
         assert np.array_equal(getattr(known, name)[sure], getattr(true, name)[sure])
     for name in ("passes", "rows"):  # a beam goes on as long as its nodes may have had children
         assert np.all(getattr(known, name)[sure] >= getattr(true, name)[sure])
+
+
+@given(
+    st.lists(st.floats(0.0, 1.0), max_size=12).map(lambda values: sorted(values, reverse=True)),
+    st.floats(0.001, 1.0),
+    st.integers(0, 6),
+)
+def test_as_many_nodes_as_pay_emit_most_a_second(values, cost_ratio, free_nodes):
+    """Of all numbers of the likeliest nodes, under a verify pass that is flat and then rises."""
+    emitted = 1.0 + np.cumsum([0.0, *values])
+    seconds = 1.0 + cost_ratio * np.maximum(np.arange(len(values) + 1) - free_nodes, 0)
+    count = paying_nodes(values, cost_ratio, free_nodes)
+    assert (emitted / seconds)[count] == pytest.approx((emitted / seconds).max())
+    assert count >= min(free_nodes, len(values))
+    assert paying_nodes(values, 0.0, 0) == len(values)
 
 
 @given(recordings(), POLICIES)
@@ -334,6 +357,8 @@ def test_what_was_not_recorded_is_refused():
         {"width": 0},
         {"beam": 0},
         {"least_probability": 1.5},
+        {"cost_ratio": 1.5},
+        {"free_nodes": -1},
         {"nodes": 1 << 20},
     ],
 )

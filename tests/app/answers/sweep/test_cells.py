@@ -52,11 +52,46 @@ def test_shards_hold_every_cell_once_and_in_order(sizes, points):
     for shard in range(cells.shards):
         blocks = list(cells.blocks(shard))
         assert len(blocks) <= MOST_GROUPS
-        assert cells.size(shard) == sum(len(batches) for _, batches, _ in blocks)
-        for group, batches, contexts in blocks:
-            assert 0 < len(batches) == len(contexts) <= MOST_POINTS
+        assert cells.size(shard) == sum(len(own) for _, own in blocks)
+        for group, own in blocks:
+            assert 0 < len(own) <= MOST_POINTS
             assert group.recorded == (group.drafter in lists.traces)
-            own = [group.cell(b, c) for b, c in zip(batches, contexts, strict=True)]
-            found += [tuple(getattr(cell, key) for key in KEYS) for cell in own]
+            found += [tuple(getattr(cell, key) for key in KEYS[:7]) for cell in own]
+            assert not any(getattr(cell, key) for cell in own for key in KEYS[7:])
     assert found == expected
     assert cells.count == len(expected)
+
+
+@given(
+    sizes=st.tuples(SIZES, SIZES, st.integers(1, 3), st.integers(1, 3), st.integers(1, 40)),
+    closed=st.booleans(),
+)
+@settings(max_examples=examples(30), deadline=None)
+def test_loads_take_the_place_of_batches_and_contexts(sizes, closed):
+    models, drafters, prompts, outputs, loads = sizes
+    load = {"users": [*range(1, loads + 1)]} if closed else {"rates": [*range(1, loads + 1)]}
+    lists = SweepFile(
+        models=axis("m", models),
+        drafters=axis("x", drafters),
+        prompt_tokens=[*range(100, 100 + prompts)],
+        output_tokens=[f"exponential:{i + 1}" for i in range(outputs)],
+        **load,
+    )
+    cells = Cells(Sweep(lists=lists, folder=Path()))
+    own = [
+        cell for shard in range(cells.shards) for _, block in cells.blocks(shard) for cell in block
+    ]
+    assert cells.count == len(own)
+    assert [
+        (c.model, c.drafter, c.prompt_tokens, c.output_tokens, c.users if closed else c.rate_per_s)
+        for c in own
+    ] == list(
+        product(
+            lists.models,
+            lists.drafters,
+            [str(100 + i) for i in range(prompts)],
+            lists.output_tokens,
+            range(1, loads + 1),
+        )
+    )
+    assert all(c.batch is None and c.context is None for c in own)

@@ -117,6 +117,35 @@ def test_every_cell_is_accounted_for_once(tmp_path_factory, before, after, thres
     assert compare(old, old, threshold=0.0).same == len(before)
 
 
+def loaded(rate, tokens, *, users=None):
+    row = replace(cell(1, tokens), batch=None, context=None, plain_tokens_per_s=None)
+    return replace(row, rate_per_s=rate, users=users, prompt_tokens="100", output_tokens="50")
+
+
+def test_cells_under_a_load_are_told_by_their_load(tmp_path):
+    old = written(tmp_path / "old", [loaded(1.0, 50.0), loaded(2.0, 90.0), loaded(4.0, 99.0)])
+    new = written(
+        tmp_path / "new",
+        [loaded(1.0, 50.0), loaded(2.0, 45.0), loaded(None, 99.0, users=4), cell(8, 1.0)],
+    )
+    found = compare(old, new, threshold=0.01)
+    (moved,) = found.moved
+    assert moved.rate_per_s == 2.0 and moved.batch is None and moved.users is None
+    assert moved.tokens_per_s_change_ratio == pytest.approx(-0.5) and found.same == 1
+    assert sorted((row.users, row.batch) for row in found.appeared if row.users) == [(4, None)]
+    assert [row.batch for row in found.appeared if row.batch] == [8]
+    assert [row.rate_per_s for row in found.disappeared] == [4.0]
+
+
+def test_files_of_before_loads_are_compared(tmp_path):
+    new = written(tmp_path / "new", [cell(1, 2.0), cell(2, 3.0), loaded(1.0, 5.0)])
+    table = table_of([cell(1, 2.0), cell(2, 6.0)])
+    pq.write_table(table.drop_columns(list(KEYS[7:])), tmp_path / "old")
+    found = compare(tmp_path / "old", new, threshold=0.0)
+    assert [row.batch for row in found.moved] == [2] and found.same == 1
+    assert [row.rate_per_s for row in found.appeared] == [1.0] and not found.disappeared
+
+
 def test_what_is_no_sweep_is_refused(tmp_path):
     good = written(tmp_path / "good", [cell(1, 2.0)])
     twice = written(tmp_path / "twice", [cell(1, 2.0), cell(1, 3.0)])

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from app.answers.sweep.file import MOST_FILE_BYTES, SweepFile, read_sweep
+from app.answers.sweep.file import MOST_FILE_BYTES, SweepFile, SweepTask, read_sweep
 from app.questions.field import fields_of
 from app.questions.predict import PredictQuestion
 from hardware_profiles.errors import InputError
@@ -43,6 +43,17 @@ WRONG = {
     ),
     "models: [llama-3.1-8b]\ntraces: [none.parquet]": (
         "traces.0: none.parquet: there is no such file"
+    ),
+    "models: [llama-3.1-8b]\nrates: [0]": "rates.0: Input should be greater than 0, got 0",
+    "models: [llama-3.1-8b]\nusers: [0.5]": "users.0: Input should be a valid integer, got 0.5",
+    "models: [llama-3.1-8b]\nrates: [1]\nusers: [1]": "leave out one of rates and users",
+    "models: [llama-3.1-8b]\nrates: [1]\nbatches: [1]": "batches follow from a load",
+    "models: [llama-3.1-8b]\nslo_ttft: 500": "slo_ttft goes with rates or users",
+    "models: [llama-3.1-8b]\nrates: [1]\nslo_tpot: p99:40": (
+        "slo_tpot: Input should be a valid number"
+    ),
+    "models: [llama-3.1-8b]\nrates: [1]\nprompt_tokens: [100, even:3]": (
+        "prompt_tokens.1: prompt tokens: must be N, uniform:LOW:HIGH"
     ),
     "models: [llama-3.1-8b": "must be YAML",
     "[llama-3.1-8b]": "must hold lists such as models and devices, got 'list'",
@@ -130,3 +141,10 @@ def test_lists_have_the_defaults_and_meanings_of_the_options_of_predict(sweep_of
         assert ",".join(map(str, getattr(lists, key))) == str(usual)
         assert written[key].description == options[name].row.meaning
     assert written["models"].description == options["model"].row.meaning
+
+
+def test_what_processes_are_told_is_the_sweep_itself(sweep_of, tmp_path):
+    for lists in ({"batches": [2]}, {"rates": [1, 2.5], "prompt_tokens": [9], "slo_tpot": 40}):
+        sweep = sweep_of({"models": ["llama-3.1-8b"], **lists})
+        task = SweepTask(lists=sweep.lists, folder=tmp_path, seed=0)
+        assert SweepTask.model_validate_json(task.model_dump_json()).sweep == sweep

@@ -103,6 +103,47 @@ def test_files(rooftree, recorded, tmp_path):
     assert len(json.loads((out / "t.json").read_text())["traceEvents"]) > 60
 
 
+LENGTHS = ("--prompt-tokens", "uniform:50:300", "--output-tokens", 10)
+FLEET = ("simulate", "--model", "llama-3.1-8b", *LENGTHS, "--rate", 300, *keys("replicas=64"))
+
+
+def test_a_fleet_is_told_by_some_of_its_replicas(rooftree, tmp_path):
+    words = (*FLEET, "--count", 6400, "--slo-ttft", 100, *keys("sample_replicas=4"))
+    answer = rooftree(*words, "--json").answer
+    metrics, sampled = answer["metrics"], answer["metrics"]["sampled"]
+    assert metrics["requests"] == metrics["finished"] == 6400
+    assert metrics["requests_per_s"] == pytest.approx(300, rel=0.2)
+    assert sampled["of"] == 64 and len(set(sampled["replicas"])) == 4
+    assert list(metrics["by_replica"]) == [str(number) for number in sampled["replicas"]]
+    for name in ("ttft_s", "tpot_s", "e2e_s"):
+        for part, value in metrics[name].items():
+            low, high = sampled["interval"][name][part]
+            assert 0.0 <= low <= value <= high
+    shown = rooftree(*words, "--seeds", 2, "--per-request", tmp_path / "p.parquet").out
+    assert "4 of 64 replicas were simulated; 95% of such samples" in shown
+    rows = pq.read_table(tmp_path / "p.parquet")
+    assert rows.num_rows == 400 and set(rows["replica"].to_pylist()) == set(sampled["replicas"])
+    turns = np.array(rows["request"].to_pylist()) % 64
+    assert turns.tolist() == rows["replica"].to_pylist()
+
+
+def test_more_requests_than_fit_in_memory_are_sampled(rooftree):
+    """Nobody makes the requests of replicas that are not simulated."""
+    words = ("simulate", "--model", "llama-3.1-8b", *LENGTHS, "--rate", 10**9, "--count", 10**8)
+    some = keys("replicas=4096", "sample_replicas=2", "scheduler.horizon_s=1e-6")
+    metrics = rooftree(*words, *some, "--json").answer["metrics"]
+    assert metrics["requests"] == 10**8 and metrics["finished"] == 0
+
+
+def test_what_depends_on_all_replicas_is_not_sampled(rooftree):
+    words = (*FLEET, "--count", 6400, *keys("sample_replicas=4"))
+    assert "router: looks at the load" in refused(rooftree(*words, *keys("router=least-loaded")))
+    assert "--good-share" in refused(rooftree(*words, "--good-share", 0.9, "--slo-ttft", 100))
+    assert "--policies" in refused(rooftree(*words, "--policies", "all"))
+    assert "sample_replicas" in refused(rooftree(*words, *keys("sample_replicas=1")))
+    assert "has 3 replicas" in refused(rooftree(*words, *keys("replicas=3")))
+
+
 def test_requests_that_never_run_have_no_times(rooftree, recorded, tmp_path):
     words = (
         "--set",

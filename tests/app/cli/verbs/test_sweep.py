@@ -49,6 +49,23 @@ def test_the_summary_counts_the_rows_of_the_file(rooftree, swept, tmp_path):
     assert "GiB usable" in said
 
 
+def test_cells_of_a_load_have_times_and_goodput(rooftree, tmp_path):
+    written = LISTS.replace(
+        "batches: [1, 2000]", "users: [1, 4]\noutput_tokens: [20]\nslo_tpot: 30"
+    )
+    (tmp_path / "loads.yaml").write_text(written)
+    words = ("sweep", tmp_path / "loads.yaml", "--out", tmp_path / "loads.parquet")
+    answer = rooftree(*words, "--json").answer
+    rows = pq.read_table(tmp_path / "loads.parquet").to_pylist()
+    assert answer["cells"] == len(rows) == 8 and answer["inputs"]["users"] == [1, 4]
+    for row in rows:
+        assert row["feasible"] and row["users"] in (1, 4) and row["batch"] is None
+        assert row["ttft_p99_s"] >= row["ttft_s"] > 0.0 and row["sustained"]
+        assert (row["good_ratio"] > 0.5) == (row["tpot_s"] < 0.03)
+    moved = rooftree("sweep", "--compare", tmp_path / "loads.parquet", tmp_path / "loads.parquet")
+    assert moved.out.startswith("0 cells moved")
+
+
 def test_nothing_moves_between_a_sweep_and_itself_and_other_lists_bring_other_cells(
     rooftree, swept, tmp_path
 ):
