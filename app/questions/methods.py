@@ -23,7 +23,8 @@ class MethodsQuestion(OutputOptions, Question):
         str | None,
         Field(
             (
-                "Show one in full, published or a TOML file; `new` writes a file to edit, `check`"
+                "Show one in full, published or a TOML file, or list a group (masked, tree-drafters);"
+                " `new` writes a file to edit, `check`"
                 " says whether all that a method states is priced."
             ),
             Group.WORKLOAD,

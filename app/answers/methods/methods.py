@@ -5,7 +5,7 @@ method of the reader's own, begun and checked.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, get_args
 
 from app.answers.answer import Answer, Column, Row, Table
 from app.answers.methods.coverage import CoverageRow, coverage
@@ -14,7 +14,7 @@ from app.answers.methods.words import bibtex, described
 from app.questions.field import inputs_of
 from app.questions.methods import MethodsQuestion
 from costmodel.answers.settings import stated_method
-from costmodel.method import Method
+from costmodel.method import Group, Method
 from costmodel.method_library import load_method, method_names
 from hardware_profiles.errors import InputError
 
@@ -54,14 +54,15 @@ class Methods(Answer):
         return self.methods
 
     def shown(self) -> Iterator[Table | str]:
-        """The list by group, or all that is said of the one that was named."""
-        if self.inputs["name"]:
+        """The list by group, or all that is said of a single one."""
+        if len(self.entries) == 1:
             yield from described(self.entries[0])
             return
         yield Table(
             title="Methods",
             rows=[_row(m) for m in sorted(self.entries, key=lambda m: (m.group, m.slug))],
             columns=list(MethodRow.__dataclass_fields__),
+            once=["group"],
         )
 
 
@@ -150,13 +151,25 @@ def answer(
     if question.coverage:
         rows = [row for row in coverage() if question.name in (None, row.slug)]
         return Coverage(inputs=inputs, counts=Counter(row.status for row in rows), coverage=rows)
-    names = method_names() if question.name is None else [stated_method(question.name)]
-    entries = [load_method(name) for name in names]
+    entries = _entries(question.name)
     if question.bibtex:
         citations = [CitationRow(slug=m.slug, bibtex=bibtex(m)) for m in entries]
         text = "\n\n".join(citation.bibtex for citation in citations)
         return Citations(inputs=inputs, bibtex=text, citations=citations)
     return Methods(inputs=inputs, methods=[_fields(m) for m in entries], entries=entries)
+
+
+def _entries(name: str | None) -> list[Method]:
+    """All entries, those of a group, or the one of a name.
+
+    Raises:
+        UnknownNameError: nothing has the name.
+    """
+    groups = [group.replace(" ", "-") for group in get_args(Group)]
+    if name is not None and name not in groups:
+        return [load_method(stated_method(name))]
+    entries = map(load_method, method_names())
+    return [method for method in entries if name in (None, method.group.replace(" ", "-"))]
 
 
 def _fields(method: Method) -> dict[str, object]:

@@ -13,6 +13,13 @@ def test_one_method_is_explained(rooftree):
     assert "Predictions refuse it" in rooftree("methods", "hades").out
 
 
+def test_a_group_is_listed_by_its_name(rooftree):
+    done = rooftree("methods", "tree-drafters", "--json").answer
+    assert {entry["group"] for entry in done["methods"]} == {"tree drafters"}
+    assert len(done["methods"]) > 3
+    assert "eagle-3" in rooftree("methods", "tree-drafters").out
+
+
 def test_coverage_is_a_table_and_a_file(rooftree, tmp_path):
     file = tmp_path / "coverage.csv"
     answer = rooftree("methods", "--coverage", "--csv", str(file), "--json").answer
