@@ -12,6 +12,7 @@ import json
 import random
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -20,6 +21,7 @@ import yaml
 from app.answers.recordings.inspect import confidence_facts
 from app.answers.recordings.policies import compared_policies
 from app.answers.scoring.measured import COLUMNS, MARKS, measurements
+from app.answers.sweep.file import read_sweep
 from app.cli.main import main
 from app.questions.record_files import read_records
 from app.questions.resolve.profiles import read_profile
@@ -52,6 +54,7 @@ from simulator.timing.engine_settings import read_engine
 from tests.faults.mutations import mutated_bytes, mutated_json, mutated_table, mutated_text
 from tests.traces.importers import samples
 from tests.traces.toy_masked import EVERY_RULE, toy_trace
+from traces.importers.engines.responses import read_adapters
 from traces.importers.formats import (
     READERS,
     REQUEST_READERS,
@@ -328,6 +331,27 @@ ENGINES = [
 ]
 
 
+SWEEPS = [
+    {
+        "models": ["llama-3.1-8b"],
+        "devices": ["l4", "h100-sxm"],
+        "drafters": ["eagle-3", "n-gram:0.5"],
+        "batches": [1, 8],
+        "contexts": [1024],
+    },
+    {
+        "models": ["llama-3.1-8b"],
+        "devices": ["l4"],
+        "tensor_parallel": [1, 2],
+        "rates": [1, 2.5],
+        "prompt_tokens": "uniform:50:200",
+        "output_tokens": 8,
+        "slo_ttft": 500,
+        "slo_tpot": 20,
+    },
+]
+
+
 @dataclasses.dataclass(frozen=True)
 class Target:
     """A reader.
@@ -377,6 +401,7 @@ def targets(folder):
     imported = {**samples.ACCEPTANCE, **samples.REQUESTS, **samples.CONFIDENCE}
     texts = [row[1] for row in imported.values()] + [text for text, _ in samples.REFUSED.values()]
     listed = [row[1] for row in samples.REQUESTS.values()]
+    responses = [row[1] for row in imported.values() if row[0].endswith("-responses")]
     devices = [
         path.read_text()
         for path in sorted((ROOT / "hardware_profiles" / "data").glob("*.toml"))[:6]
@@ -423,11 +448,11 @@ def targets(folder):
             else mutated_text(generator, json.dumps(generator.choice(seeds)))
         )
 
-    def scenario(generator):
-        sections = generator.choice(SCENARIOS)
+    def of_yaml(generator, seeds):
+        document = generator.choice(seeds)
         if generator.random() < 0.7:
-            return yaml.safe_dump(mutated_json(generator, sections, SCENARIOS))
-        return mutated_text(generator, yaml.safe_dump(sections), texts)
+            return yaml.safe_dump(mutated_json(generator, document, seeds))
+        return mutated_text(generator, yaml.safe_dump(document), texts)
 
     def of_text(seeds):
         return lambda generator: mutated_text(generator, generator.choice(seeds), seeds)
@@ -442,6 +467,10 @@ def targets(folder):
             lambda file: import_confidence("masked-passes", file),
             ".jsonl",
         ),
+        "adapters": Target(
+            4, lambda generator: engine_file(generator, responses), _adapters, ".json"
+        ),
+        "sweep": Target(6, lambda generator: of_yaml(generator, SWEEPS), read_sweep, ".yaml"),
         "requests": Target(
             8, lambda generator: engine_file(generator, listed), read_requests_any, ".csv"
         ),
@@ -458,7 +487,9 @@ def targets(folder):
         "request-traces": Target(
             4, lambda generator: recording(generator, [requests]), _request_file, ".parquet"
         ),
-        "scenario": Target(10, scenario, read_scenario, ".yaml"),
+        "scenario": Target(
+            10, lambda generator: of_yaml(generator, SCENARIOS), read_scenario, ".yaml"
+        ),
         "device": Target(10, of_text(devices), load_device, ".toml"),
         "method": Target(8, of_text(methods), read_method_file, ".toml"),
         "model": Target(10, of_json(CONFIGS), _model, ".json"),
@@ -492,6 +523,12 @@ def _all_of(path, *readers):
             refusals.append(error)
     if len(refusals) == len(readers):
         raise refusals[-1]
+
+
+def _adapters(path):
+    """Counts by adapter, of the responses of every engine."""
+    engines = ("vllm", "sglang", "tensorrt-llm")
+    _all_of(path, *(partial(read_adapters, engine=f"{engine}-responses") for engine in engines))
 
 
 def _named(path):
