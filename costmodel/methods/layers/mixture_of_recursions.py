@@ -17,7 +17,7 @@ METHOD = Method(
     ),
     group="layers",
     read="code",
-    # raymin0223/mixture_of_recursions, README and model/sharing_strategy: its middle-cycle model of 32
+    # raymin0223/mixture_of_recursions, README, model/sharing_strategy (in copies): middle cycle of 32
     # layers, the first and last of their own and for all tokens, ten between them run three times
     target=(
         LayerSchedule(
