@@ -35,7 +35,9 @@ __all__ = [
 ShapeKind = Literal[
     "none", "chain", "static_tree", "dynamic_tree", "state_trees", "window", "block"
 ]
-StopRule = Literal["length", "probability", "product", "gain", "ema", "goodput", "exit"]
+StopRule = Literal["length", "probability", "product", "gain", "ema", "goodput", "cost", "exit"]
+WEIGHING: tuple[StopRule, ...] = ("goodput", "cost")
+"""Stop rules that weigh the seconds of steps, so that what they emit depends on the batch."""
 VerifyRule = Literal[
     "none",
     "match",
@@ -144,9 +146,12 @@ class Stop:
         rule: `length`: at the shape's draft tokens; `probability`: before a token whose draft
             probability is below `at` (Kangaroo); `product`: once 1 - prod(probabilities) exceeds
             `at` (SpecDec++); `gain`: once another level gains fewer than `at` tokens (OPT-Tree);
-            `ema`, `goodput`: set per request or batch by a controller; `exit`: exit layer and
-            length together (DEL).
-        at: threshold of the rule.
+            `ema`, `goodput`: set per request or batch by a controller; `cost`: the draft is made
+            whole, and the batch verifies of it what is expected to emit most tokens per second
+            (DSpark); `exit`: exit layer and length together (DEL).
+        at: threshold of the rule; of `ema`, `goodput` and `cost` the weight of the latest step in
+            what is remembered. `cost` remembers tokens per second, by which it weighs what a
+            further token costs; 0: it weighs this step alone, as engines do.
         least_tokens: draft tokens that are made in any case.
         most_tokens: draft tokens after which it ends in any case; 0: the shape's.
     """

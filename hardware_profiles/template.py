@@ -58,8 +58,12 @@ def device_template(name: str, like: str = "h100-sxm") -> str:
         name = "my-card"
     """
     if not re.fullmatch(NAME_PATTERN, name) or len(name) > 80:
+        usual = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:80]
+        such = f", such as {usual}" if re.fullmatch(NAME_PATTERN, usual) else ""
         raise InputError(
-            "must be lower case letters and digits with dashes between", key="name", value=name
+            f"must be lower case letters and digits with dashes between{such}",
+            key="name",
+            value=name,
         )
     relative = load_device(like)
     assumed = f'kind = "assumed", source = "REPLACE: the number of {relative.name}"'

@@ -20,7 +20,7 @@ from simulator.cluster.service import Disaggregated, Progress
 from simulator.cluster.stage import Pool, Stage
 from simulator.loop.block_options import RecordedBlocks
 from simulator.loop.dealing import dealt_at_random
-from simulator.loop.decoders.record import ALWAYS, EMA, TIERS, TREE
+from simulator.loop.decoders.record import ALWAYS, EMA, GATE, TIERS, TREE
 from simulator.loop.decoders.speculation import (
     build_drafts,
     lookahead_tokens,
@@ -181,7 +181,7 @@ def new_pool(scenario: Scenario, generator: np.random.Generator) -> Pool:
     )
     draft_timer = scenario.speculation.draft if scenario.speculation is not None else None
     tables = _tables(scenario, scenario.timer, limits, draft_timer)
-    if drafts.controller not in (ALWAYS, EMA, TIERS) and tables is None:
+    if drafts.controller not in (ALWAYS, EMA, TIERS, GATE) and tables is None:
         rule = "a controller that weighs seconds needs timers that can be tabulated"
         raise InputError(rule, key="controller", value=drafts.controller)
     if drafts.decoder == TREE and drafts.passes.size and draft_timer is not None and tables is None:

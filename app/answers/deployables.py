@@ -177,7 +177,8 @@ def content_words(exported: DecodingConfiguration, approximate: bool) -> str:
     if exported.varies:
         return f"{drafter}, draft length by batch{nearly}"
     shape = exported.topology.replace("_", " ")
-    return f"{drafter}, {shape} of {exported.draft_tokens} draft tokens{nearly}"
+    tokens = exported.draft_tokens
+    return f"{drafter}, {shape} of {tokens} draft token{'s' * (tokens != 1)}{nearly}"
 
 
 def _by_speed(answer: Recommendation, context: int) -> list[Choice]:
@@ -197,6 +198,9 @@ def _variants(answer: Recommendation, choice: Choice) -> Iterator[DecodingConfig
         yield built
     if scheduled is not None and scheduled.speculates:
         yield scheduled
+    elif scheduled is not None and choice.topology == "chain":  # no drafter is faster on average
+        stated = {"tokens_per_step": 1.0, "speedup": 1.0}
+        yield replace(scheduled, schedule=(), provenance={**scheduled.provenance, **stated})
     yield alone
     if choice.topology not in ("off", "chain") and (length := _best_chain(choice)):
         yield replace(alone, draft_tokens=length, shape=None, stop=Stop())

@@ -6,7 +6,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
+Report = Callable[[str, int, int], None]
+_listener: ContextVar[Report | None] = ContextVar("listener", default=None)
 SILENT_S = 30.0  # work that takes less leaves no line in a log
 LINE_EVERY_S = 10.0
 
@@ -77,15 +80,34 @@ def _spaced(tell: Callable[[str], None], *, silent_s: float) -> Callable[[str], 
 
 
 @contextmanager
-def counting(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+def listening(report: Report) -> Iterator[None]:
+    """Hand the counts of work to a door that draws them itself, as a page does.
+
+    Args:
+        report: called with what is being done, how much of it is done, and how much there is; may
+            raise to stop the work.
+    """
+    token = _listener.set(report)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+@contextmanager
+def counting(quiet: bool) -> Iterator[Report]:
     """A progress bar; what it yields takes what is being done, how much of it is done, and how much
     there is.
 
-    Where standard error is no terminal, lines of long work (`counted_lines`).
+    Where a door listens, its own report; where standard error is no terminal, lines of long work
+    (`counted_lines`).
 
     Args:
         quiet: show nothing.
     """
+    if (report := _listener.get()) is not None:
+        yield report
+        return
     if quiet or not sys.stderr.isatty():
         yield counted_lines(quiet)
         return

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from app.answers.scoring.certainty import Certainty
 from app.dashboard.question import scenario
 from costmodel.answers.estimate import Setting
 from costmodel.answers.settings import build_setting
@@ -117,6 +118,7 @@ class PageAnswer:
         notes: what the answer rests on or leaves out.
         deferred: computes the rest of the answer; None where there is no rest.
         own_file: it is made of an uploaded file, which no cache for all sessions may hold.
+        sure: how sure the verb says that it is; None: it says nothing of it.
     """
 
     headline: str
@@ -130,6 +132,7 @@ class PageAnswer:
     notes: Sequence[str] = ()
     deferred: Callable[[], DeferredAnswer] | None = None
     own_file: bool = False
+    sure: Certainty | None = None
 
 
 @lru_cache(maxsize=512)

@@ -14,15 +14,17 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.dashboard import chart_component
 from app.dashboard.answer import Change, EngineStart, PageAnswer
-from app.dashboard.answers.validation.badge import MORE, badge_link, badge_words
+from app.dashboard.answers.validation.badge import COLOURS, MORE, badge_link, sure_of
 from app.dashboard.code_block import code_block
-from app.dashboard.controls.bar import ask_questions
+from app.dashboard.controls.bar import ask_questions, refused_config, summary
 from app.dashboard.controls.widgets import moved, rejected, set_widgets
+from app.dashboard.held import as_shown
 from app.dashboard.pages import ASKED_BY_BUTTON, answered, answering, completed
+from app.dashboard.pinned import PIN, RELEASE, beside, pinned_question, pinned_text
 from app.dashboard.state import PAGES, State, address, from_query, to_query, with_values
 from app.dashboard.uploads.session import uploaded
 from app.dashboard.waiting import waited
-from app.dashboard.wording import ABOUT, OWN_RECORDING, TITLES, error_words, plain
+from app.dashboard.wording import ABOUT, FOLD, OWN_RECORDING, TITLES, error_words, plain
 from hardware_profiles.errors import RooftreeError
 
 Result = TypeVar("Result")
@@ -31,10 +33,11 @@ MOST_MESSAGES = 3  # of a link
 
 def page() -> None:
     """Draw the page of the state."""
-    st.set_page_config(page_title="rooftree", layout="wide", initial_sidebar_state="auto")
+    st.set_page_config(layout="wide", initial_sidebar_state="auto")
     chosen = _chosen()
     state, wrong = _state()
     state = ask_questions(replace(state, page=chosen))
+    st.set_page_config(page_title=f"{TITLES[state.page]} {summary(state)}")
     if st.session_state.get("state") not in (None, state):
         wrong = st.session_state["wrong"] = []
     query = address(state)
@@ -48,13 +51,16 @@ def page() -> None:
         st.warning(f"Left out of the link: {plain(message)}")
     if more := len(wrong[MOST_MESSAGES:]):
         st.warning(f"Left out of the link: {more:,} more parts")
-    if refusals := rejected():  # the answer would be that of what was typed before
+    if refusals := [
+        *rejected(),
+        *refused_config(),
+    ]:  # the answer would be that of what was typed before
         for message in refusals:
             st.warning(plain(message))
         return
     answer = _guarded(lambda: _answer(state))
     if answer is not None:
-        _show(answer, state)
+        _show(_beside_pinned(answer, state), state)
 
 
 def _chosen() -> str:
@@ -165,27 +171,73 @@ def _served(state: State) -> PageAnswer | None:
     return answer
 
 
-def _error_badge(state: State) -> None:
-    """How far predictions of such questions were off, with the page that says more."""
+def _beside_pinned(answer: PageAnswer, state: State) -> PageAnswer:
+    """The answer beside that of the pinned question, where there is one that can be answered."""
+    question = pinned_question(state)
+    if question is None or state.page == ASKED_BY_BUTTON or answer.own_file:
+        return answer
+    first = _guarded(lambda: answered(question))
+    return answer if first is None else beside(answer, first)
+
+
+def _pin(state: State) -> None:
+    """A button that pins the answer, or releases the pinned one."""
+    if state.upload or state.page == ASKED_BY_BUTTON:
+        return  # a link holds neither
+    label, text = (RELEASE, "") if state.pinned else (PIN, pinned_text(state))
+    change = Change(label=label, values={"pinned": text})
+    st.button(label, key="pin", on_click=_change, args=(change,))
+
+
+def _chip(answer: PageAnswer, state: State) -> None:
+    """How sure the answer is, with the page that says more."""
     if (link := badge_link(state)) is not None:
-        st.markdown(f"{plain(badge_words(state))} [{MORE}]({link})")
+        sure = sure_of(answer, state)
+        chip = f":{COLOURS[sure.verdict]}-badge[{sure.verdict}]"
+        sentence = plain(as_shown(sure.sentence))  # without the server's folders
+        st.markdown(f"**How sure** {chip} {sentence}. [{MORE}]({link})")
 
 
 def _show(answer: PageAnswer, state: State) -> None:
-    """Words and charts first, then what takes longer, in its place between them."""
+    """The answer and its charts, what to do with it, and the rest behind one fold; what takes longer
+    comes to its places between them.
+    """
     query = json.dumps(address(state))
-    chart_component.show(
-        "words", query=query, headline=answer.headline, numbers=answer.numbers, notes=answer.notes
-    )
-    _error_badge(state)
-    _changes(answer.changes, "now")
+    chart_component.show("words", query=query, headline=answer.headline, numbers=answer.numbers)
+    _chip(answer, state)
+    if not answer.cards:  # what would hold is all that there is to do
+        _changes(answer.changes, "now")
+    chart_component.show("charts", query=query, cards=answer.cards)
+    chart_component.library()  # before what takes longer, which the charts do not wait for
     # one command of an engine stands beside another that comes later
     sides = st.columns(2) if answer.engines else []
     _starts(answer.engines, sides)
-    why = st.container()
-    chart_component.show("charts", query=query, cards=answer.cards, tables=answer.tables)
-    chart_component.library()  # before what takes longer, which the charts do not wait for
-    below = st.container()
+    if answer.cards:
+        _changes(answer.changes, "now")
+    changed = st.container()
+    _taken_along(answer, state)
+    with st.expander(FOLD):
+        chart_component.show("notes", query=query, notes=answer.notes, tables=answer.tables)
+        below = st.container()
+    if (later := answer.deferred) is None:
+        return
+    with below:
+        rest = later if answer.own_file else lambda: completed(state)
+        # a look at the session lets Streamlit begin the next question
+        deferred = _guarded(lambda: waited(rest, lambda: st.session_state["state"]))
+        if deferred is None:
+            return
+        if deferred.notes:
+            chart_component.show("why", query=query, notes=deferred.notes)
+        if deferred.cards or deferred.tables:
+            chart_component.show("rest", query=query, cards=deferred.cards, tables=deferred.tables)
+    _starts(deferred.engines, sides[len(answer.engines) :])
+    with changed:
+        _changes(deferred.changes, "later")
+
+
+def _taken_along(answer: PageAnswer, state: State) -> None:
+    """The command line that answers the same, and files."""
     st.markdown(
         "**Take it along**: the command line that gives the same answer; the address of this page"
         " is a link to it."
@@ -196,6 +248,7 @@ def _show(answer: PageAnswer, state: State) -> None:
         **answer.files,
     }
     with st.container(horizontal=True):
+        _pin(state)
         for name, content in files.items():
             label = (
                 "Download configuration"
@@ -205,21 +258,6 @@ def _show(answer: PageAnswer, state: State) -> None:
             st.download_button(
                 label, content, file_name=name, key=f"file-{name}", on_click="ignore"
             )
-    if (later := answer.deferred) is None:
-        return
-    with below:
-        rest = later if answer.own_file else lambda: completed(state)
-        # a look at the session lets Streamlit begin the next question
-        deferred = _guarded(lambda: waited(rest, lambda: st.session_state["state"]))
-        if deferred is None:
-            return
-        if deferred.cards or deferred.tables:
-            chart_component.show("rest", query=query, cards=deferred.cards, tables=deferred.tables)
-    _starts(deferred.engines, sides[len(answer.engines) :])
-    with why:
-        if deferred.notes:
-            chart_component.show("why", query=query, notes=deferred.notes)
-        _changes(deferred.changes, "later")
 
 
 def _starts(engines: Sequence[EngineStart], places: Sequence[DeltaGenerator]) -> None:

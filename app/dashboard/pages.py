@@ -82,7 +82,7 @@ def _page_question(state: State) -> State:
     """The state with the usual values of what its page does not ask."""
     names = ASKED.get(state.page)
     return (
-        state
+        with_values(state, {"pinned": ""})
         if names is None
         else with_values(State(page=state.page), {name: getattr(state, name) for name in names})
     )

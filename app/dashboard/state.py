@@ -14,6 +14,7 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import parse_qsl
 
 from app.dashboard.held import is_known_model
 from app.questions import fields as table
@@ -63,6 +64,7 @@ FORMER_KEYS = {
 """Keys of earlier links, which still open, with the fields that they state."""
 USUAL_RATE = 0.7
 MOST_TEXT = 200
+MOST_PINNED = 2000
 MOST_RIVALS = 6
 _RATES = r"(?:1(?:\.0{1,6})?|0?\.[0-9]{1,6}|0)"
 RATES = re.compile(rf"(?:{_RATES}(?:,{_RATES}){{0,31}})?", re.ASCII)
@@ -265,6 +267,14 @@ class State:
     prompt_tokens: Annotated[int, row_of(table.PromptTokens)] = 1000
     output_tokens: Annotated[int, row_of(table.OutputTokens)] = 200
     seed: Annotated[int, row_of(table.Seed)] = 0
+    pinned: Annotated[
+        str,
+        Field(
+            "Query of another question, whose answer stands beside.",
+            Group.OUTPUT,
+            control=Control("Pinned answer", "What every number is compared with."),
+        ),
+    ] = ""
 
 
 FIELDS = {field.name: field for field in fields_of(State) if field.name != "upload"}
@@ -320,6 +330,9 @@ def _checked_text(name: str, text: str) -> str:
     elif name == "rivals":
         for drafter in rivals_of(text):
             _require_drafter(drafter)
+    elif name == "pinned":
+        if len(text) > MOST_PINNED or from_query(dict(parse_qsl(text)))[1] or "pinned=" in text:
+            rule = "must be the query of a link"
     elif not _NAME.fullmatch(text):
         rule = "must be a shipped name"
     if rule:

@@ -28,6 +28,7 @@ KNOWN_BY = {
     "recording": "a recording",
     "upload": "a recording of mine",
 }
+FOLD = "Why, what it rests on, and every number"
 OWN_RECORDING = "A recording or log of your own"
 ABOUT = (
     "rooftree predicts which speculative-decoding configuration is fastest on your hardware, by how"

@@ -159,6 +159,9 @@ class Dialect:
             self.require(key, options.several_requests, chosen.largest_batch)
         if self.threshold(chosen):
             self.require("stop", own.stop, chosen.stop.at)
+        for rule, capability in (("cost", own.verifies), ("ema", own.adapts)):
+            if chosen.stop.rule == rule:
+                self.require("stop", capability, rule)
         if chosen.topology not in ("off", "chain", "tree"):
             self.require("shape", own.dynamic_tree, chosen.topology)
         if (paths := draft_paths(chosen)) is not None and not (
@@ -359,7 +362,7 @@ class Dialect:
             InputError: drafts end by another rule.
         """
         stop = chosen.stop
-        if stop.rule not in ("length", "probability"):
+        if stop.rule not in ("length", "probability", "cost", "ema"):
             raise self.refusal("stop", "ends a draft at K tokens or on low confidence", stop.rule)
         for name, usual in (("least_tokens", (0, 1)), ("most_tokens", (0, chosen.draft_tokens))):
             if stop.rule == "probability" and (bound := getattr(stop, name)) not in usual:

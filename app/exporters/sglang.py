@@ -13,14 +13,18 @@ from collections.abc import Mapping
 from app.exporters.checkpoints import DRAFT_PLACEHOLDER
 from app.exporters.dialect import Dialect, above_one
 from app.exporters.result import HEAD_PORT, NODE_RANK, Written, command_line, json_lines, script
+from app.exporters.step_table import step_table
 from app.exporters.tree_paths import Path, depth, draft_paths, widest
 from app.exporters.untrained_head import HEAD_FILE, HEAD_FOLDER, HEAD_NOTE, untrained_head
 from costmodel.configuration import DecodingConfiguration
 
 SCRIPT_FILE = "sglang-serve.sh"
 ADAPTIVE_FILE = "sglang-adaptive.json"
+STEP_FILE = "sglang-dspark-steps.json"
 
 _SILENT_REQUESTS = 48
+_DOWN = -0.25
+_CONTEXT = 1024  # cached tokens of a request where none are stated
 _TRIE_DEPTH = 18  # the engine's default
 _WEIGHTS = {
     "fp32": ("--dtype", "float32"),
@@ -66,15 +70,19 @@ def export_sglang(
         if chosen.max_batch is None:
             notes.append(_silent_limit(chosen))
         arguments += _speculation(chosen, dialect, notes, approximate=approximate)
-        if chosen.varies:
+        if chosen.varies or chosen.stop.rule == "ema":
             files[ADAPTIVE_FILE] = json_lines(adaptive_config(chosen))
             arguments += _schedule_flags(chosen, notes)
+        if chosen.stop.rule == "cost":
+            files[STEP_FILE] = _step_file(chosen, dialect, notes)
+            arguments += ["--speculative-dspark-sps-table-path", STEP_FILE]
+            environment["SGLANG_RAGGED_VERIFY_MODE"] = "compact"
     else:
         notes.append(
             "nothing is drafted, so no speculative flag is set: the script starts plain decoding"
         )
     if synthetic:
-        environment = _simulation(chosen, dialect, notes)
+        environment |= _simulation(chosen, dialect, notes)
         if DRAFT_PLACEHOLDER in arguments and (head := untrained_head(chosen)) is not None:
             files[HEAD_FILE] = head
             arguments[arguments.index(DRAFT_PLACEHOLDER)] = HEAD_FOLDER
@@ -86,7 +94,7 @@ def export_sglang(
             )
     header = dialect.header(chosen, notes)
     files[SCRIPT_FILE] = script(
-        header, arguments, files=(ADAPTIVE_FILE, HEAD_FOLDER), environment=environment
+        header, arguments, files=(ADAPTIVE_FILE, STEP_FILE, HEAD_FOLDER), environment=environment
     )
     return Written(
         files=files,
@@ -147,11 +155,24 @@ def _check_spread(chosen: DecodingConfiguration, dialect: Dialect) -> None:
         )
 
 
-def adaptive_config(chosen: DecodingConfiguration) -> dict[str, dict[str, list[int]]]:
-    """The schedule as batch-size slots with one step count each: a list of one cannot adapt away
-    from it.
+def adaptive_config(chosen: DecodingConfiguration) -> dict[str, object]:
+    """The schedule as batch-size slots: with one step count each, from which a slot cannot adapt
+    away; where drafts follow what was accepted lately, with every other one up to the longest.
+
+    Thresholds are those that SGLang ships: down a quarter of a token late, up at once.
     """
-    return {str(start): {"candidate_steps": [tokens]} for start, tokens in chosen.steps}
+    if chosen.stop.rule != "ema":
+        return {str(start): {"candidate_steps": [tokens]} for start, tokens in chosen.steps}
+    weight = {"ema_alpha": chosen.stop.at} if chosen.stop.at else {}
+    slots = {
+        str(start): {
+            "candidate_steps": sorted({*range(1, tokens, 2), tokens}),
+            "up_hysteresis": 0.0,
+            "down_hysteresis": _DOWN,
+        }
+        for start, tokens in chosen.steps or ((1, chosen.draft_tokens),)
+    }
+    return {**slots, **weight}
 
 
 def captured_batches(chosen: DecodingConfiguration, largest: int) -> list[int]:
@@ -191,6 +212,8 @@ def _speculation(
             "the draft weights are looked for in the target's checkpoint; some models need their"
             " own path"
         )
+    if name == "dspark":
+        return [*flags, "--speculative-dspark-block-size", str(chosen.draft_tokens)]
     if name == "dflash":
         flags += ["--speculative-dflash-block-size", str(chosen.draft_tokens + 1)]
         return flags + (["--enable-dp-lm-head"] if chosen.deployment.data_parallel > 1 else [])
@@ -244,6 +267,27 @@ def _ngram(
         "--speculative-ngram-max-trie-depth",
         str(trie_depth),
     ]
+
+
+def _step_file(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str]) -> str:
+    """The seconds of a step by requests and verified tokens, by our own model.
+
+    Raises:
+        InputError: no device is named.
+    """
+    if not chosen.deployment.device:
+        rule = "weighs seconds of steps, which depend on the device"
+        raise dialect.refusal("deployment.device", rule, chosen.deployment.device)
+    requests = chosen.max_batch or chosen.largest_batch or _SILENT_REQUESTS
+    context = chosen.context if chosen.context is not None else _CONTEXT
+    table = step_table(chosen, most_requests=requests, context=context)
+    notes.append(
+        f"{STEP_FILE} holds predicted seconds for up to {requests} requests of {context:,} cached"
+        f" tokens; a sum by requests and by tokens is off by at most {table.worst_ratio:.1%} of"
+        " the prediction. SGLang's own profiler (sglang.benchmark.dspark_sps_profiler) measures"
+        " it; the drafter needs a confidence head"
+    )
+    return json_lines(table.file())
 
 
 def _schedule_flags(chosen: DecodingConfiguration, notes: list[str]) -> list[str]:

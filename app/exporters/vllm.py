@@ -39,6 +39,7 @@ def _fields() -> dict[str, Gate]:
         "num_speculative_tokens_per_batch_size": eagle.schedule,
         "rejection_sample_method": eagle.synthetic,
         "synthetic_acceptance_rates": eagle.synthetic,
+        "enable_adaptive_verification": options.drafting["dspark"].verifies,
     }
     return dict.fromkeys(plain, always) | {
         name: gate for name, gate in gated.items() if isinstance(gate, Gate)
@@ -157,6 +158,7 @@ def check_config(config: Mapping[str, Any], dialect: Dialect) -> None:
         "parallel_drafting": bool,
         "draft_sample_method": str,
         "draft_load_config": dict[str, str],
+        "enable_adaptive_verification": bool,
     }
     for release in dialect.releases:
         fields: dict[str, Any] = {
@@ -193,6 +195,12 @@ def _config(
     if name == "block_verification":
         # drafts that are argmax tokens are judged as well one by one
         config |= {"rejection_sample_method": "block", "draft_sample_method": "probabilistic"}
+    if chosen.stop.rule == "cost":
+        config["enable_adaptive_verification"] = True
+        notes.append(
+            "vLLM times its own passes when it starts and loads no table of costs; drafters need a"
+            " confidence head"
+        )
     if (paths := draft_paths(chosen)) is not None:
         config["speculative_token_tree"] = _token_tree(paths, dialect)
     if chosen.varies:
@@ -253,6 +261,11 @@ def _notes(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: bool) 
             "K is looked up by the number of scheduled requests, prefills included; data"
             " parallelism switches the schedule off, and with one the V1 runner captures piecewise"
             " CUDA graphs only"
+        )
+    if chosen.deployment.pipeline_parallel > 1:
+        notes.append(
+            "releases 0.28 and 0.29 do not start with drafts over several pipeline stages"
+            " (vllm#57755); later ones were not tried"
         )
     if name == "mtp":
         notes.append(

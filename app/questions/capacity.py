@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 from app.questions.field import Field, Group, Question
 from app.questions.fields import (
     Data,
+    Disaggregate,
     DraftShapes,
     Expert,
     Model,
@@ -24,7 +25,7 @@ from app.questions.groups import (
     FormatOptions,
     OutputOptions,
 )
-from app.questions.values import MOST_DRAFT_TOKENS, MethodName, OneOf, WholeNumbers
+from app.questions.values import MOST_DRAFT_TOKENS, MeanTokens, MethodName, OneOf, WholeNumbers
 
 MOST_DEVICES = 1024  # of one replica, and of a kind
 
@@ -58,6 +59,7 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
             Group.WORKLOAD,
             spelled="--prompt-tokens",
             also="--prompt",
+            reads=MeanTokens(),
         ),
     ] = None
     output: Annotated[
@@ -67,6 +69,7 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
             Group.WORKLOAD,
             spelled="--output-tokens",
             also="--output",
+            reads=MeanTokens(),
         ),
     ] = None
     requests: RequestFile = None
@@ -98,13 +101,7 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
     pp: Pipeline = 1
     ep: Expert = 1
     dp: Data = 1
-    disaggregate: Annotated[
-        bool,
-        Field(
-            "Also plan prompts on workers of their own, both pools sized together by simulation.",
-            Group.SEARCH,
-        ),
-    ] = False
+    disaggregate: Disaggregate = False
     method: Annotated[
         str,
         Field("Method to compare with plain decoding.", Group.DRAFTING, reads=MethodName()),

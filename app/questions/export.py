@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from app.questions.field import Field, Group, Question
 from app.questions.fields import DraftDtype, Dtype, Json, KvDtype, Quiet, Seed, Trace
 from app.questions.groups import AcceptanceOptions
-from app.questions.values import MOST_DRAFT_TOKENS, Rates
+from app.questions.values import MOST_DRAFT_TOKENS, MethodName, Rates
 
 _Devices = Annotated[int | None, Field("Devices that share every layer.", Group.HARDWARE, least=1)]
 _Length = Annotated[
@@ -48,7 +48,14 @@ class StartedOptions:
             Group.DRAFTING,
         ),
     ] = None
-    method: Annotated[str | None, Field("Method slug or TOML file.", Group.DRAFTING)] = None
+    method: Annotated[
+        str | None,
+        Field(
+            "Method slug, as an engine calls it, or TOML file.",
+            Group.DRAFTING,
+            reads=MethodName(),
+        ),
+    ] = None
     draft_tokens: Annotated[
         int | None,
         Field("Draft tokens K.", Group.DRAFTING, least=0, most=MOST_DRAFT_TOKENS),

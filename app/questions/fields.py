@@ -195,6 +195,16 @@ Expert = Annotated[int, Field("Devices that share the routed experts, each whole
 Data = Annotated[
     int, Field("Copies of the other layers, each with its own requests.", Group.HARDWARE)
 ]
+Disaggregate = Annotated[
+    bool,
+    Field(
+        (
+            "Also plan prompts on workers of their own, both pools sized together by simulation of"
+            " arrivals that know nothing of each other."
+        ),
+        Group.SEARCH,
+    ),
+]
 ContextGroup = Annotated[
     int, Field("Devices that share the tokens of every request.", Group.HARDWARE)
 ]
@@ -370,8 +380,8 @@ DraftShapes = Annotated[
             "What a step drafts, as every table prints it; several by commas: off, chain:5,"
             " chains:2x4, tree:16 (built from the recording; tree:FILE reads one), dynamic:60x6"
             " (draft tokens x depth, chosen anew at every step; then :width=4, :beam=4,"
-            " :least=0.02), prompted:48, own (the method's). +probability:0.6 ends drafts early,"
-            " as --stop does."
+            " :least=0.02, or :cost=0.004:free=32 for as many nodes as pay), prompted:48, own (the"
+            " method's). +probability:0.6 ends drafts early, as --stop does."
         ),
         Group.DRAFTING,
         names="shapes",
@@ -391,7 +401,7 @@ StopRule = Annotated[
     Field(
         (
             "When a draft ends before K: probability:0.6, product:0.5,least=1,most=8, ema or"
-            " goodput; a dynamic tree: gain:0.1."
+            " goodput; how much of it is verified: cost; a dynamic tree: gain:0.1."
         ),
         Group.DRAFTING,
     ),
@@ -399,7 +409,7 @@ StopRule = Annotated[
 Draft = Annotated[
     str | None,
     Field(
-        "Draft model: shipped name or path of a config.json or .gguf.",
+        "Draft model or head: shipped name or path of a config.json or .gguf.",
         Group.DRAFTING,
         control=Control(
             "Draft model",

@@ -16,6 +16,7 @@ from app.questions.fields import (
     Csv,
     Data,
     Device,
+    Disaggregate,
     Draft,
     DraftBytes,
     DraftDtype,
@@ -268,6 +269,7 @@ class JointOptions:
             spelled="--simulate/--no-simulate",
         ),
     ] = True
+    disaggregate: Disaggregate = False
     good_share: Annotated[
         float | None,
         Field(

@@ -84,8 +84,9 @@ class OptimizeQuestion(
         Field(
             (
                 "Text of an engine's /metrics (vLLM, SGLang, TensorRT-LLM, llama.cpp), scraped"
-                " twice, or once for all since it started; or a log of vLLM or SGLang: should the"
-                " draft length that runs be changed, and what should be measured next?"
+                " twice, or once for all since it started; a log of vLLM or SGLang; or its"
+                " responses where they report their speculation, by adapter where they name it:"
+                " should the draft length that runs be changed, and what should be measured next?"
             ),
             Group.WORKLOAD,
             placeholder="BEFORE [AFTER]",
@@ -102,6 +103,20 @@ class OptimizeQuestion(
     ] = ""
     batch: Batch = DEFAULT_BATCHES
     context: Context = (1024,)
+    by_context: Annotated[
+        bool,
+        Field(
+            "Replay recordings near each --context alone, where acceptance changes with it.",
+            Group.DRAFTING,
+        ),
+    ] = False
+    by_kind: Annotated[
+        bool,
+        Field(
+            "Say what a draft length for every kind of recorded prompts gains over one for all.",
+            Group.DRAFTING,
+        ),
+    ] = False
     against: Against = ""
     shape: DraftShapes = None
     draft_tokens: DraftTokens = None

@@ -37,7 +37,10 @@ def read_records(table: Path, *, more: Sequence[str] = ()) -> Records:
     for name in REQUIRED:
         if name not in columns and not any(name in row for row in rows):
             raise InputError(
-                f"lacks the column; needed are {', '.join(REQUIRED)}", file=table, key=name
+                f"lacks the column; needed are {', '.join(REQUIRED)} (or engine, model, device,"
+                " prompt_tokens, output_tokens)",
+                file=table,
+                key=name,
             )
     return rows
 

@@ -5,7 +5,16 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from app.questions.field import Field, Group, Question
-from app.questions.fields import Batch, Device, Engine, Json, MatchRate, Quiet, Seed
+from app.questions.fields import (
+    Batch,
+    Device,
+    Engine,
+    Json,
+    MatchRate,
+    Quiet,
+    Seed,
+    TensorParallel,
+)
 from app.questions.groups import OutputOptions
 from app.questions.values import MOST_DRAFT_TOKENS, WholeNumbers
 
@@ -15,7 +24,7 @@ _FORMATS = (
     " sglang-responses, tensorrt-llm-stats, tensorrt-llm-metrics, tensorrt-llm-responses,"
     " llama-cpp-log, llama-cpp-timings, llama-cpp-metrics, lmdeploy-log, lmdeploy-metrics."
     " Acceptance, benchmarks: answers (Spec-Bench, Medusa, EAGLE, Hydra, REST), acceptance-table,"
-    " specdecode-bench, position-json, guidellm, aiperf. Requests: azure, mooncake, burstgpt,"
+    " specdecode-bench, position-json, guidellm, aiperf; of loops: jacobi-passes. Requests: azure, mooncake, burstgpt,"
     " sharegpt, lengths, vllm-requests, guidellm-requests, aiperf-requests, genai-perf-requests;"
     " request-log (any table or log of requests). Confidence: masked-passes. An"
     " engine's name (vllm, sglang, tensorrt-llm, llama-cpp, lmdeploy), trtllm-metrics, spec-bench"
@@ -38,7 +47,7 @@ class TracesListQuestion(OutputOptions, Question):
         Field(
             "Draft tokens K of a chain, where a recording tells of several.",
             Group.DRAFTING,
-            least=1,
+            least=0,
             most=64,
         ),
     ] = 5
@@ -59,7 +68,7 @@ class TracesInspectQuestion(OutputOptions, Question):
         Field(
             "Draft tokens K at which it is replayed, comma-separated.",
             Group.DRAFTING,
-            reads=WholeNumbers(least=1, most=MOST_DRAFT_TOKENS),
+            reads=WholeNumbers(least=0, most=MOST_DRAFT_TOKENS),
         ),
     ] = (1, 3, 5, 8)
     seed: Seed = 0
@@ -111,6 +120,7 @@ class TracesLossesQuestion(OutputOptions, Question):
     batch: Batch = (1, 2, 4, 8, 16, 32, 64, 128, 256)
     context: Annotated[int, Field("Cached tokens per request.", Group.WORKLOAD, least=0)] = 1024
     device: Device = "h100-sxm,a100-sxm-80,l40s"
+    tp: TensorParallel = 1
     engine: Engine = "vllm"
     seed: Seed = 0
 

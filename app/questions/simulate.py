@@ -14,7 +14,7 @@ from app.questions.groups import (
     RefiningOptions,
     RequestOptions,
 )
-from app.questions.values import MOST_DRAFT_TOKENS, PositiveNumbers, WholeNumbers
+from app.questions.values import MOST_DRAFT_TOKENS, MethodName, PositiveNumbers, WholeNumbers
 
 MOST_SEEDS = 1000
 
@@ -71,7 +71,9 @@ class SimulateQuestion(
     method: Annotated[
         str | None,
         Field(
-            "Method slug (`rooftree methods`) or TOML file; default: the trace's.", Group.DRAFTING
+            "Method slug (`rooftree methods`) or TOML file; default: the trace's.",
+            Group.DRAFTING,
+            reads=MethodName(),
         ),
     ] = None
     shape: DraftShapes = None
@@ -132,8 +134,8 @@ class SimulateQuestion(
             (
                 "Who sets the draft length while serving, compared on the same requests: names with"
                 " commas between, "
-                "or all. ours (by batch, as exported), vllm, sglang, sglang-throughput, nightjar,"
-                " goodput, fixed, plain, "
+                "or all. ours (by batch, as exported), cost, vllm, sglang, sglang-throughput,"
+                " tensorrt-llm, nightjar, goodput, fixed, plain, "
                 "and the bounds expected and oracle. --draft-tokens is the longest."
             ),
             Group.SEARCH,
@@ -180,7 +182,11 @@ class SimulateQuestion(
     )
     timeline: Annotated[
         Path | None,
-        Field("JSON of trace events for Perfetto or chrome://tracing.", Group.OUTPUT),
+        Field(
+            "JSON of trace events for Perfetto or chrome://tracing; with --policies a file of each,"
+            " whose name ends in the policy's.",
+            Group.OUTPUT,
+        ),
     ] = None
     plot: Annotated[
         Path | None,

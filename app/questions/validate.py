@@ -129,6 +129,12 @@ class MeasuringOptions:
             Group.HARDWARE,
         ),
     ] = None
+    tp: Annotated[
+        int,
+        Field(
+            "With --server: devices of the profile that share its model.", Group.HARDWARE, least=1
+        ),
+    ] = 1
     wait: Annotated[
         bool,
         Field("With --server: wait until it has been restarted, and go on.", Group.RUN),

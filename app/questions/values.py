@@ -156,6 +156,33 @@ class Share:
         return value
 
 
+@dataclass(frozen=True, slots=True)
+class MeanTokens:
+    """A mean number of tokens, 1 or more.
+
+    Example:
+        >>> MeanTokens().read("512")
+        512.0
+    """
+
+    placeholder: ClassVar[str] = "<tokens>"
+
+    def read(self, text: str) -> float:
+        """The number of a text such as 512."""
+        value = _number(text)
+        if not 1.0 <= value < math.inf:
+            rule = (
+                "must be the mean number of tokens, 1 or more, such as 512; lengths that vary come"
+                " from recorded requests, or are simulated"
+            )
+            raise InputError(rule, value=text)
+        return value
+
+    def written(self, value: float) -> float:
+        """Itself."""
+        return value
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limit:
     """A limit on a time of requests.

@@ -248,7 +248,12 @@ class _Curve:
     def _speedup(self, value: float) -> float:
         acceptance = self._law.at(value)
         alike = acceptance.lengths is None and not self._setting.drafter.method.has_own_pace
-        key = (acceptance.proposal_ratio, acceptance.proposed_tokens, *(() if alike else (value,)))
+        key = (
+            acceptance.proposal_ratio,
+            acceptance.proposed_tokens,
+            acceptance.foreseen_ratio,
+            *(() if alike else (value,)),
+        )
         if key not in self._steps:
             self._steps[key] = step_cost(self._setting, acceptance, **self._at)
         return float(acceptance.tokens_per_step * self.plain.total_s / self._steps[key].total_s)

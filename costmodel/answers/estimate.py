@@ -98,7 +98,7 @@ def estimate(
     Raises:
         InputError: a non-positive or non-finite batch or context.
     """
-    compared = setting.against or setting
+    compared = setting.against or replace(setting, keeps_drafter=False)
     plain = plain or step_cost(compared, geometric(0.0, 0), batch=batch, context=context)
     step = step_cost(setting, acceptance, batch=batch, context=context)
     shape = np.broadcast_shapes(np.shape(batch), np.shape(context))
@@ -406,7 +406,7 @@ def footprint_of(
             block_tokens=block_tokens,
         )
     d, drafter = setting.deployment, setting.drafter
-    used = acceptance.draft_tokens > 0
+    used = setting.holds_drafter(acceptance)
     share = d.tensor_parallel
     shared = np.minimum(d.shared_prefix_tokens, context)  # held once for all requests
     block = block_tokens or setting.engine.memory.block_tokens

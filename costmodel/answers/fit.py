@@ -181,7 +181,7 @@ def _room(
     """
     d, engine = setting.deployment, setting.engine
     copies = 1 if setting.plan is None else setting.plan.data
-    used = 1.0 if acceptance.draft_tokens else 0.0
+    used = 1.0 if setting.holds_drafter(acceptance) else 0.0
     drafter_weights = used * drafter_bytes(d, setting.drafter) / d.tensor_parallel
     drafter = drafter_kv_bytes_per_token(d, setting.drafter) / d.tensor_parallel
     drafted = (

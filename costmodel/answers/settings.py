@@ -9,13 +9,14 @@ from pathlib import Path
 
 from costmodel.answers.estimate import Setting
 from costmodel.architectures.architecture import Architecture
-from costmodel.architectures.library import load_model
+from costmodel.architectures.library import load_model, stated_head
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.drafters.checkpoint import loads
 from costmodel.drafters.drafter import Drafter, build_drafter, custom_drafter
 from costmodel.drafters.formats import drafter_kv_bytes_per_token
 from costmodel.engine_library import engine_names, load_engine
 from costmodel.engines.record.engine import Engine
+from costmodel.engines.record.options import Drafting
 from costmodel.engines.record.overhead import Overhead
 from costmodel.laws.refined_method import method_policy, refined_method
 from costmodel.method import Method
@@ -222,7 +223,7 @@ def require_known_engines(method: Method, file: str) -> None:
 
 def method_of(trace_method: str) -> str:
     """The slug of a method that a trace names, by slug (with or without hyphens) or as engines call
-    it (`draft_model`).
+    it (`draft_model`, `NEXTN`, `deepseek_mtp`).
 
     Raises:
         InputError: the trace names no method that is known; pass one explicitly.
@@ -234,11 +235,42 @@ def method_of(trace_method: str) -> str:
         called = {name.replace("_", "-") for name in load_method(slug).engines.values()}
         if name in called or name == slug.replace("-", ""):
             return slug
+    for spelled in (_option_names, _variant_names):
+        for slug in published_names():
+            if name in spelled(load_method(slug)):
+                return slug
+    if name.endswith("-mtp"):  # as vLLM named it after the model's family
+        return "mtp"
     raise InputError(
         f"the trace names no known method; pass --method, one of {', '.join(method_names())}",
         key="method",
         value=trace_method or None,
     )
+
+
+def _option_names(method: Method) -> set[str]:
+    """What the engines' own options call a method, in lower case with hyphens."""
+    return {_hyphened(drafting.name) for drafting in _options(method)}
+
+
+def _variant_names(method: Method) -> set[str]:
+    """The same of its variants."""
+    return {_hyphened(name) for drafting in _options(method) for name in drafting.variants}
+
+
+def _hyphened(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+def _options(method: Method) -> list[Drafting]:
+    """What the options of engines that know a method say of it."""
+    known = (load_engine(engine).options for engine in method.engines)
+    listed = zip(known, method.engines.values(), strict=True)
+    return [
+        options.drafting[called]
+        for options, called in listed
+        if options is not None and called in options.drafting
+    ]
 
 
 def with_match_rate(
@@ -313,13 +345,14 @@ def _drafter(
             " target"
         )
         raise InputError(rule, key="draft", value=name)
-    draft = (
-        load_model(name) if name and method.needs_draft_model else None
-    )  # a head's price follows from the target
+    draft = load_model(name) if name and method.needs_draft_model else None
+    # a head's price follows from the target, and from the shapes that a config of its own states
+    head = stated_head(name) if name and not method.needs_draft_model else None
     return build_drafter(
         method,
         d.architecture,
         draft=draft,
+        head=head,
         exit_layer=configuration.exit_layers,
         transforms=transforms,
         dtype=draft_dtype,

@@ -154,6 +154,16 @@ def head_of(place: str | Path) -> DraftHead | None:
     return draft_head(json_object(path)) if path.suffix.casefold() == ".json" else None
 
 
+def stated_head(name: str) -> DraftHead | None:
+    """The draft head that a local config describes; None for names, which say nothing of a head's
+    shape.
+
+    Raises:
+        InputError: As `head_of`.
+    """
+    return head_of(name) if _shipped_as(name) is None and _is_path(name) else None
+
+
 def load_reading(name_or_path: str | Path) -> Reading:
     """What `load_model` reads, with the defaults that were filled in and the quantiser that a
     config names.

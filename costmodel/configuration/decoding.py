@@ -387,8 +387,11 @@ def _check_numbers(configuration: DecodingConfiguration) -> None:
         value = getattr(holder, name, None)
         if value is not None and not low <= value <= high:
             raise InputError(f"must lie in {low:g}..{high:g}", key=key, value=value)
-    if configuration.stop.rule in ("probability", "product") and configuration.stop.at > 1.0:
-        raise InputError("is a probability, in 0..1", key="stop.at", value=configuration.stop.at)
+    if (
+        configuration.stop.rule in ("probability", "product", "cost")
+        and configuration.stop.at > 1.0
+    ):
+        raise InputError("must lie in 0..1", key="stop.at", value=configuration.stop.at)
     if configuration.ngram_min > configuration.ngram_max:
         raise InputError(
             f"must not exceed ngram_max = {configuration.ngram_max}",

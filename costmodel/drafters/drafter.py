@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from costmodel.architectures.architecture import Architecture
+from costmodel.architectures.hf.draft_head import DraftHead
 from costmodel.drafters.passes import SILENT
 from costmodel.drafters.stage import Stage, build_stage
 from costmodel.method import Draft, Method
@@ -85,6 +86,7 @@ def build_drafter(
     target: Architecture,
     *,
     draft: Architecture | None = None,
+    head: DraftHead | None = None,
     exit_layer: int | None = None,
     transforms: Sequence[Transform] = (),
     dtype: str | None = None,
@@ -95,6 +97,7 @@ def build_drafter(
         method: the method.
         target: the model that verifies.
         draft: the draft model, for methods that need one.
+        head: what the config of a head states of its shapes, for methods with one.
         exit_layer: layers that a drafter by the target runs; None: those of the record.
         transforms: of the target that reach draft passes by other networks too.
         dtype: format or recipe of the weights of networks of its own.
@@ -109,7 +112,8 @@ def build_drafter(
     'exit at 8 of 32'
     """
     stages = tuple(
-        build_stage(stage, target, model=draft, exit_layer=exit_layer) for stage in method.stages
+        build_stage(stage, target, model=draft, head=head, exit_layer=exit_layer)
+        for stage in method.stages
     )
     if method.verify.remaining_layers and (not method.exits_early or method.may_propose_nothing):
         raise InputError(

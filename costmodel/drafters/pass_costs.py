@@ -41,6 +41,25 @@ def chain_draft(
     return _stage_chain(d, drafter, 0, batch=batch, context=context, draft_tokens=draft_tokens)
 
 
+def idle_draft(
+    d: Deployment, drafter: Drafter, *, batch: Number, context: Number
+) -> list[WeightedPass]:
+    """Passes that keep the caches of a drafter in step where nothing is drafted: one over the token
+    of every request, of each stage with a cache of its own.
+
+    Args:
+        d: target, device and how they run.
+        drafter: who would draft.
+        batch: requests.
+        context: cached tokens per request.
+    """
+    return [
+        (1.0, draft_pass(d, drafter, stage, batch=batch, query_tokens=1.0, context=context))
+        for stage in drafter.stages
+        if stage.kv_values_per_token and not drafter.method.batch.own_device
+    ]
+
+
 def _stage_chain(
     d: Deployment,
     drafter: Drafter,

@@ -7,7 +7,8 @@ Layers, head and further matrices of a `Draft`, built for one target. Leaves out
 from dataclasses import dataclass, replace
 
 from costmodel.architectures.architecture import Architecture
-from costmodel.architectures.attention import Projection
+from costmodel.architectures.attention import Attention, Projection
+from costmodel.architectures.hf.draft_head import DraftHead
 from costmodel.method import Draft
 from costmodel.passes.memory import NO_WEIGHTS, WeightValues, layer_values, weight_values
 from hardware_profiles.errors import InputError
@@ -55,7 +56,12 @@ class Stage:
 
 
 def build_stage(
-    draft: Draft, target: Architecture, *, model: Architecture | None, exit_layer: int | None
+    draft: Draft,
+    target: Architecture,
+    *,
+    model: Architecture | None,
+    head: DraftHead | None = None,
+    exit_layer: int | None,
 ) -> Stage:
     """The network of one stage.
 
@@ -63,6 +69,7 @@ def build_stage(
         draft: the stage.
         target: the model that verifies.
         model: the draft model, for stages by `model`.
+        head: what the config of a head states of its shapes, for stages by `head`.
         exit_layer: layers that a stage by `target` runs; None: those of the record.
 
     Raises:
@@ -79,7 +86,7 @@ def build_stage(
         case "target":
             return _target(draft, target, exit_layer)
         case "head":
-            return _head(draft, target)
+            return _head(draft, target, head)
         case "heads":
             return _heads(draft, target)
 
@@ -129,12 +136,14 @@ def _target(draft: Draft, target: Architecture, exit_layer: int | None) -> Stage
     )
 
 
-def _head(draft: Draft, target: Architecture) -> Stage:
+def _head(draft: Draft, target: Architecture, head: DraftHead | None) -> Stage:
     """Layers on the target's features: dense ones or the target's own kind, fused inputs, a shared
     or smaller head.
     """
     h = target.hidden
     layers = (_dense(target) if draft.dense_layers else target).with_layers(int(draft.layers or 1))
+    if head is not None:
+        layers = _as_stated(layers, head)
     block = layers.blocks[0][0]
     extra: list[Projection] = [("fuse", h, draft.inputs * h)] if draft.inputs > 1 else []
     if draft.attention_inputs > 1:
@@ -208,6 +217,17 @@ def _with_matrices(values: WeightValues, matrices: tuple[Projection, ...]) -> We
 
 def _values(projections: tuple[Projection, ...]) -> int:
     return sum(outputs * inputs for _, outputs, inputs in projections)
+
+
+def _as_stated(layers: Architecture, head: DraftHead) -> Architecture:
+    """Layers with the attention and the dense feed-forward that a head's own config states."""
+    block = layers.blocks[0][0]
+    if head.heads is not None and head.kv_heads is not None and head.head_dim is not None:
+        own = Attention(heads=head.heads, kv_heads=head.kv_heads, head_dim=head.head_dim)
+        block = replace(block, attention=own, state=None)
+    if head.width is not None and not block.feed_forward.is_moe:
+        block = replace(block, feed_forward=replace(block.feed_forward, width=head.width))
+    return replace(layers, blocks=((block, layers.layers),))
 
 
 def _dense(target: Architecture) -> Architecture:

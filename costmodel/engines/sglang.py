@@ -177,9 +177,12 @@ ENGINE = Engine(
                     " one length"
                 ),
             ),
-            "eagle3": _drafting(name="EAGLE3", schedule=_READ),
-            "mtp": _drafting(name="NEXTN", schedule=_READ),
+            "eagle3": _drafting(name="EAGLE3", schedule=_READ, adapts=_READ),
+            "mtp": _drafting(name="NEXTN", schedule=_READ, adapts=_READ),
             "dflash": _drafting(name="DFLASH", dynamic_tree="DFLASH drafts one chain"),
+            "dspark": _drafting(
+                name="DSPARK", dynamic_tree="DSPARK drafts one chain", verifies=_READ
+            ),
         },
         without={},
         parallel={

@@ -12,6 +12,7 @@ from costmodel.engines.record.engine import (
     SchedulerDefaults,
 )
 from costmodel.engines.record.host import Host
+from costmodel.engines.record.idle_drafter import IdleDrafter
 from costmodel.engines.record.memory import PROCESS_BYTES, Memory
 from costmodel.engines.record.options import Drafting, Options
 from costmodel.engines.record.overhead import Overhead
@@ -88,6 +89,14 @@ ENGINE = Engine(
             "fitted by simulator.closed_loop.fit to measured serving runs of release 1.0.0rc3,"
             " Llama-3.1-8B (32 layers) and Qwen3-32B (64) on 1 to 8 H100; its PyTorch backend"
             " captures no graph of a batch with prompts"
+        ),
+    ),
+    idle_drafter=IdleDrafter(
+        source=(
+            "draft length 0 skips the drafter, whose cache has gaps from then on, so that fewer"
+            " drafts are accepted when drafting resumes (its pull request 16888, which would draft"
+            " one token instead); such steps prepare as those that draft do (its pull request"
+            " 18837), by how long was not looked up"
         ),
     ),
     memory=Memory(

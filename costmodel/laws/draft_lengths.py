@@ -29,6 +29,8 @@ class DraftLengths:
         ranked: candidates are ranked once more to choose those that are verified (dynamic trees).
         shared: one length holds for all requests of a batch's step, as a controller of the batch
             sets it.
+        of_batch: pairs (share of steps, draft tokens per request) of the batch that divided its
+            tokens among its requests; empty: requests are independent.
 
     Raises:
         InputError: probabilities that are negative or do not sum to 1, or rows that do not belong
@@ -40,6 +42,7 @@ class DraftLengths:
     rows: Array
     ranked: bool = False
     shared: bool = False
+    of_batch: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("tokens", "passes"):
@@ -83,15 +86,18 @@ class DraftLengths:
         return [1.0 - (1.0 - share) ** requests for share in self.reached.tolist()]
 
     def batch_means(self, batch: Number) -> list[tuple[Array, Array]]:
-        """Draft tokens per request of a batch, as two (weight, mean) pairs.
+        """Draft tokens per request of a batch, as (weight, mean) pairs.
 
         Returns:
             The two-point distribution with mean, variance and skewness of the mean of so many
             independent draws; of one request that has only two lengths, the distribution itself.
+            `of_batch` where that is there.
 
         Args:
             batch: requests, > 0.
         """
+        if self.of_batch:
+            return [(np.full((), share), np.full((), mean)) for share, mean in self.of_batch]
         requests = (
             np.ones_like(batch, dtype=np.float64)
             if self.shared

@@ -22,12 +22,14 @@ class Contender:
         setting: target, device, drafter and engine.
         candidates: what was measured of each shape; the first is no speculation.
         source: index of the drafter that they are candidates of.
+        contexts: at which their acceptance is known; None: it is taken to hold at any.
     """
 
     configuration: DecodingConfiguration
     setting: Setting
     candidates: Sequence[Acceptance]
     source: int = 0
+    contexts: tuple[int, ...] | None = None
 
     @property
     def method(self) -> str:

@@ -16,13 +16,14 @@ from costmodel.optimizers.schedule import Doubt
 
 def chains_of(contender: Contender) -> list[int]:
     """Places of the candidates that a schedule by batch can name: nothing drafted, and chains of
-    one length.
+    one length, shortest first.
     """
-    return [
-        i
+    lengths = {
+        i: a.draft_tokens
         for i, a in enumerate(contender.candidates)
         if a.topology in ("off", "chain") and a.lengths is None
-    ]
+    }
+    return sorted(lengths, key=lambda i: lengths[i])
 
 
 def gain_doubt(contender: Contender, context: int) -> Doubt:

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.configuration import DecodingConfiguration
+from costmodel.optimizers.against_off import under_schedule
 from costmodel.optimizers.chain_gains import chains_of, gain_doubt
+from costmodel.optimizers.pricing import Evaluation, evaluate
 from costmodel.optimizers.schedule import Schedule, batch_schedule
 from costmodel.optimizers.search import Optimum
 from hardware_profiles.errors import InfeasibleError
@@ -46,15 +48,17 @@ def context_schedules(optimum: Optimum) -> list[ContextSchedule]:
     schedules: list[ContextSchedule] = []
     if len(optimum.contexts) < 2:
         return schedules
-    for evaluation in optimum.evaluations:
-        contender = evaluation.contender
-        own = {s.context: s.schedule for s in optimum.schedules if s.source == contender.source}
+    for source in dict.fromkeys(e.contender.source for e in optimum.evaluations):
+        # one evaluation, or one by context where acceptance is known by context
+        evaluations = [e for e in optimum.evaluations if e.contender.source == source]
+        contender = evaluations[0].contender
+        own = {s.context: s.schedule for s in optimum.schedules if s.source == source}
         chains = chains_of(contender)
-        if len(own) < 2:
+        if len(own) < 2 or not any(drafts for s in own.values() for *_, drafts in s.ranges):
             continue
         columns = [column for column, context in enumerate(optimum.contexts) if context in own]
-        rates = np.where(np.isfinite(evaluation.value), evaluation.value, np.nan)[chains]
-        rates = rates.transpose(2, 1, 0)[columns]
+        known = np.stack([_rates(evaluation, chains) for evaluation in evaluations])
+        rates = np.fmax.reduce(known).transpose(2, 1, 0)[columns]
         runs = np.asarray(np.isfinite(rates).any(axis=(0, 2)))
         batches = [batch for batch, ok in zip(optimum.batches, runs.tolist(), strict=True) if ok]
         lengths = [contender.candidates[i].draft_tokens for i in chains]
@@ -77,11 +81,26 @@ def context_schedules(optimum: Optimum) -> list[ContextSchedule]:
             draft_tokens=max(draft_tokens for *_, draft_tokens in shared.ranges),
         )
         schedules.append(
-            ContextSchedule(
-                source=contender.source, configuration=chosen, schedule=shared, losses=losses
-            )
+            ContextSchedule(source=source, configuration=chosen, schedule=shared, losses=losses)
         )
     return schedules
+
+
+def _rates(evaluation: Evaluation, chains: Sequence[int]) -> NDArray[np.float64]:
+    """Tokens per second of chains at every point, as a schedule runs them; NaN where they are not
+    allowed.
+    """
+    value = evaluation.value[chains]
+    off = [evaluation.contender.candidates[i] for i in chains[:1]]
+    loaded = evaluate(
+        under_schedule(evaluation.contender, off),
+        batch=evaluation.batch,
+        context=evaluation.context,
+        limits=evaluation.limits,
+        floor=evaluation.floor,
+    )
+    value[:1] = loaded.value
+    return np.where(np.isfinite(value), value, np.nan)
 
 
 def _loss(

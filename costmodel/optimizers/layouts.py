@@ -28,6 +28,7 @@ TENSOR = (1, 2, 4, 8)
 EXPERT = (8, 16, 32)  # data copies of attention, over which experts are spread
 MOST_DEVICES = 1024
 _NAMED = re.compile(r"(?:(tp|pp|dp|ep)([0-9]{1,4}))")
+_TRIED = 16  # batches between two, of which one is found
 BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 
 
@@ -142,6 +143,19 @@ class LayoutPoint:
     device_tokens_per_s: float
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MostUsers:
+    """The largest batch of a layout whose users are fast enough.
+
+    Args:
+        point: that batch, with the fastest of its draft lengths.
+        more_fit: whether one request more fits memory, so that the pace alone stops it.
+    """
+
+    point: LayoutPoint
+    more_fit: bool
+
+
 def layouts_of(model: str, tensor_parallel: int = 1) -> tuple[Layout, ...]:
     """The layouts that are compared for a model.
 
@@ -208,6 +222,51 @@ def layout_points(
     return points
 
 
+def most_users(
+    configuration: DecodingConfiguration,
+    chains: Sequence[Acceptance],
+    points: Sequence[LayoutPoint],
+    *,
+    context: int,
+    user_tokens_per_s: float,
+) -> MostUsers | None:
+    """The largest batch of a layout whose users are fast enough, to the request.
+
+    Args:
+        configuration: as for `layout_points`.
+        chains: as for `layout_points`.
+        points: of the layout alone, from which the search begins; at least one.
+        context: cached tokens per request.
+        user_tokens_per_s: least pace of a user.
+
+    Returns:
+        None where no point is fast enough.
+    """
+    kept = [point for point in points if point.user_tokens_per_s >= user_tokens_per_s]
+    if not kept:
+        return None
+    best = max(kept, key=lambda point: (point.batch, point.user_tokens_per_s))
+    above = [point.batch for point in points if point.batch > best.batch]
+    high = min(above, default=2 * best.batch)
+    fits = bool(above)
+    while high - best.batch > 1:
+        batches = np.unique(np.linspace(best.batch + 1, high - 1, _TRIED).round().astype(int))
+        tried = layout_points(
+            configuration,
+            chains,
+            context=context,
+            layout=best.layout,
+            batches=batches.tolist(),
+        )
+        fast = [point for point in tried if point.user_tokens_per_s >= user_tokens_per_s]
+        best = max([best, *fast], key=lambda point: (point.batch, point.user_tokens_per_s))
+        slow = [int(batch) for batch in batches if batch > best.batch]
+        if slow:
+            high = min(slow)
+            fits = any(point.batch == high for point in tried)
+    return MostUsers(point=best, more_fit=fits)
+
+
 def every_point(
     configuration: DecodingConfiguration,
     chains: Sequence[Acceptance],
@@ -272,12 +331,12 @@ def most_per_device(points: Iterable[LayoutPoint], user_tokens_per_s: float) -> 
     return max(able, key=lambda point: point.device_tokens_per_s, default=None)
 
 
-Shape = tuple[int, float, float]
+Shape = tuple[int, float, float, float]
 
 
 def _shape(a: Acceptance) -> Shape:
     """What a chain's cost depends on, which no acceptance changes."""
-    return a.draft_tokens, a.proposed_tokens, a.proposal_ratio
+    return a.draft_tokens, a.proposed_tokens, a.proposal_ratio, a.foreseen_ratio
 
 
 @lru_cache(maxsize=128)
@@ -295,9 +354,13 @@ def _evaluated(
     """Every chain at every batch, whatever is accepted of it."""
     chains = [
         Acceptance(
-            draft_tokens=tokens, tokens_per_step=1.0, proposed_tokens=proposed, proposal_ratio=ratio
+            draft_tokens=tokens,
+            tokens_per_step=1.0,
+            proposed_tokens=proposed,
+            proposal_ratio=ratio,
+            foreseen_ratio=foreseen,
         )
-        for tokens, proposed, ratio in shapes
+        for tokens, proposed, ratio, foreseen in shapes
     ]
     contender = Contender(
         configuration=configuration, setting=_setting(configuration), candidates=chains

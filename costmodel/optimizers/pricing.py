@@ -68,7 +68,9 @@ class Evaluation:
             within(self.contender.setting, a, step_s, self.batch, self.context, self.limits)
             for a, step_s in zip(self.contender.candidates, self.step_s, strict=True)
         ]
-        return self.fits & np.stack(met)
+        known = self.contender.contexts
+        here = True if known is None else np.isin(self.context, known)
+        return self.fits & np.stack(met) & here
 
     @cached_property
     def speeds(self) -> Array:

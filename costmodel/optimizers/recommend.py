@@ -26,6 +26,7 @@ from costmodel.optimizers.candidates.policy_candidates import policy_contenders
 from costmodel.optimizers.candidates.policy_grid import policy_grid
 from costmodel.optimizers.candidates.usual_shapes import TREE_SIZES, usual_shapes
 from costmodel.optimizers.drafters.competing import carried, competing
+from costmodel.optimizers.drafters.context_parts import source_parts
 from costmodel.optimizers.drafters.named_drafters import names_of
 from costmodel.optimizers.drafters.sources import Source, trace_source
 from costmodel.optimizers.search import Choice, Optimum, search
@@ -53,6 +54,7 @@ class DraftAxes(TypedDict, total=False):
         policies: of masked blocks, to compare on recorded prompts; None: the usual ones.
         against: model whose plain decoding masked blocks are compared with; empty: their own.
         match_rate: share of steps with a proposal, for n-gram traces that did not record it.
+        by_context: replay recordings near every context alone.
     """
 
     draft_tokens: Sequence[int] | None
@@ -62,6 +64,7 @@ class DraftAxes(TypedDict, total=False):
     policies: Sequence[RefinePolicy] | None
     against: str
     match_rate: float | None
+    by_context: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -263,18 +266,24 @@ def compare(
                 stop=axes.get("stop"),
             )
         )
-        candidates = shape_acceptances(
-            source,
-            compared,
-            generator=generator,
-            weighed=(setting if grid[0] else None, *grid),
-            progress=progress,
-        )
-        contenders.append(
-            Contender(
-                configuration=configuration, setting=setting, candidates=candidates, source=index
+        parts = source_parts(source, grid[1]) if axes.get("by_context") else [(None, source)]
+        for contexts, part in parts:
+            candidates = shape_acceptances(
+                part,
+                compared,
+                generator=generator,
+                weighed=(setting if grid[0] else None, grid[0], contexts or grid[1]),
+                progress=progress,
             )
-        )
+            contenders.append(
+                Contender(
+                    configuration=configuration,
+                    setting=setting,
+                    candidates=candidates,
+                    source=index,
+                    contexts=contexts,
+                )
+            )
     if not contenders:
         raise InputError(unplayed[0].reason)
     return ComparedDrafters(

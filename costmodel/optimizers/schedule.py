@@ -122,7 +122,7 @@ def batch_schedule(
     )
     shares[((tables == 0) & (best > 0)).any(axis=0)] = 0.0  # runs at some contexts alone
     losses = np.where(shares == 0, np.inf, 1.0 - shares)
-    weights = _log_weights(grid) * counted[:, 0]
+    weights = log_weights(grid) * counted[:, 0]
     crossing = tables[0] if len(tables) == 1 else shares
     return _fewest_ranges(
         grid,
@@ -224,8 +224,12 @@ def _increasing(values: Sequence[int], lowest: int, key: str) -> NDArray[np.int6
     return entries.astype(np.int64)
 
 
-def _log_weights(grid: NDArray[np.int64]) -> Rates:
-    """What every batch counts, summing to 1: its share of log batch, alike for powers of two."""
+def log_weights(grid: NDArray[np.int64]) -> Rates:
+    """What every batch counts, summing to 1: its share of log batch, alike for powers of two.
+
+    Args:
+        grid: batches, increasing.
+    """
     if grid.size == 1:
         return np.ones(1)
     spans = np.gradient(np.log(grid))

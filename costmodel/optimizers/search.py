@@ -17,6 +17,12 @@ from costmodel.answers.fit import fits
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
+from costmodel.optimizers.against_off import (
+    AgainstOff,
+    against_off,
+    off_schedule,
+    under_schedule,
+)
 from costmodel.optimizers.allowed import Contender, Pick, drafting
 from costmodel.optimizers.chain_gains import chains_of, gain_doubt
 from costmodel.optimizers.pricing import Evaluation, evaluate
@@ -51,12 +57,16 @@ class MethodSchedule:
 
     Args:
         configuration: with the ranges as its schedule.
-        schedule: the ranges, and what they lose.
+        schedule: the ranges, and what they lose; of no drafter at all where that is as fast on
+            average as the best ranges.
+        against_off: these ranges against no drafter; None where they draft nothing, or plain
+            decoding does not run at some batch.
         source: index of the drafter.
     """
 
     configuration: DecodingConfiguration
     schedule: Schedule
+    against_off: AgainstOff | None = None
     source: int = 0
 
     @property
@@ -239,11 +249,7 @@ def _schedules(
     largest batch.
     """
     return [
-        MethodSchedule(
-            configuration=_scheduled(evaluation.contender, schedule, context),
-            schedule=schedule,
-            source=evaluation.contender.source,
-        )
+        schedule
         for evaluation in evaluations
         for column, context in enumerate(contexts)
         if (schedule := _schedule(evaluation, column, batches, context)) is not None
@@ -355,7 +361,7 @@ def _scheduled(contender: Contender, schedule: Schedule, context: int) -> Decodi
 
 def _schedule(
     evaluation: Evaluation, column: int, batches: Sequence[int], context: int
-) -> Schedule | None:
+) -> MethodSchedule | None:
     """Ranges of draft lengths from the chains alone; None where no chain was compared, or none
     runs.
 
@@ -369,16 +375,32 @@ def _schedule(
         return None
     chains = [contender.candidates[i] for i in places]
     grid = scheduled_batches(int(np.array(batches)[is_allowed].max()))
-    rates = evaluate(
-        replace(contender, candidates=chains),
-        batch=grid.astype(np.float64),
-        context=context,
-        limits=evaluation.limits,
-    ).value.T
+    loaded = under_schedule(contender, chains)
+    rates = _rates(loaded, grid, context, evaluation.limits)
     runs = np.isfinite(rates).any(axis=1)
-    rates = np.where(np.isfinite(rates), rates, np.nan)[runs]
+    grid, rates = grid[runs], rates[runs]
     lengths = [chain.draft_tokens for chain in chains]
-    return batch_schedule(grid[runs].tolist(), lengths, rates, doubt=gain_doubt(contender, context))
+    schedule = batch_schedule(grid.tolist(), lengths, rates, doubt=gain_doubt(loaded, context))
+    alone = replace(contender, candidates=chains[:1])
+    plain = _rates(alone, grid, context, evaluation.limits)[:, 0]
+    compared = against_off(schedule, grid, lengths, rates, plain)
+    if compared is not None and compared.off_altogether:
+        schedule = off_schedule(grid, rates, plain)
+    return MethodSchedule(
+        configuration=_scheduled(contender, schedule, context),
+        schedule=schedule,
+        against_off=compared,
+        source=contender.source,
+    )
+
+
+def _rates(
+    contender: Contender, grid: NDArray[np.int64], context: int, limits: Limits
+) -> NDArray[np.float64]:
+    """Tokens per second [batches, candidates]; NaN where a candidate is not allowed."""
+    batch = grid.astype(np.float64)
+    value = evaluate(contender, batch=batch, context=context, limits=limits).value.T
+    return np.where(np.isfinite(value), value, np.nan)
 
 
 def scheduled_batches(most: int) -> NDArray[np.int64]:

@@ -86,7 +86,16 @@ class BatchEarlyExit:
         self, requests: Sequence[int], prefixes: Sequence[Sequence[int]], cache: KVCache, tree: Tree
     ) -> list[list[int]]:
         """Token of every node but the root, per request."""
+        return self.sure(prefixes, cache, tree)[0]
+
+    def sure(
+        self, prefixes: Sequence[Sequence[int]], cache: KVCache, tree: Tree
+    ) -> tuple[list[list[int]], list[list[float]]]:
+        """The same, and per request by level the probability of the likeliest token behind the
+        level's first node, given what stands before it.
+        """
         rows = [[ids[-1]] for ids in prefixes]
+        likeliest: list[list[float]] = [[] for _ in rows]
         candidates: list[list[list[int]]] = [[] for _ in rows]
         visible, depths = (
             torch.from_numpy(ancestors(tree.parents)),
@@ -97,12 +106,14 @@ class BatchEarlyExit:
             logits = self._logits(
                 [row[start:] for row in rows], cache, depths[start:stop], visible[start:stop, :stop]
             )
+            for said, of_row in zip(likeliest, logits, strict=True):
+                said.append(float(of_row[0].double().softmax(dim=-1).max()))
             for row, ranked, of_row in zip(rows, candidates, logits, strict=True):
                 ranked.extend(best_first_rows(of_row, max(tree.ranks) + 1))
                 row.extend(
                     ranked[tree.parents[node]][tree.ranks[node]] for node in range(stop, below)
                 )
-        return [row[1:] for row in rows]
+        return [row[1:] for row in rows], likeliest
 
     def _logits(
         self,

@@ -60,13 +60,25 @@ _RAW_WIDTHS = (
     "dp_attention",
     *(f"{side}_{name}" for side in SIDES for name in ("gpus_per_worker", "dp_attention")),
 )
-RAW = (*_RAW.values(), *_RAW_WIDTHS)
+# options of the command line -> ours; where a record has ours, that counts
+_OPTIONS = {
+    "backend": "engine",
+    "model_path": "model",
+    "system": "device",
+    "isl": "prompt_tokens",
+    "osl": "output_tokens",
+    "tp_size": "tp",
+    "concurrency": "users",
+    "batch_size": "batch",
+}
+RAW = tuple(dict.fromkeys((*_RAW.values(), *_RAW_WIDTHS, *_OPTIONS.values())))
 MOST_COUNT = 1 << 20
 _TEXT_LIMIT = 300
 
 
 def usual_columns(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record of InferenceX's by our columns; any other one as it is.
+    """A record of InferenceX's, or one by the names of options, by our columns; any other one as it
+    is.
 
     Its workers state their devices (`gpus_per_worker`) and whether attention is copied on them. The
     widths beside, tp and ep, were wrong for a time and are not read.
@@ -76,7 +88,12 @@ def usual_columns(record: Mapping[str, Any]) -> dict[str, Any]:
     ('vllm', 'h100', 1, 8)
     """
     if _absent(record.get("hardware")) or not _absent(record.get("system")):
-        return dict(record)
+        stated = {
+            ours: record[option]
+            for ours, option in _OPTIONS.items()
+            if _absent(record.get(ours)) and not _absent(record.get(option))
+        }
+        return {**record, **stated} if _absent(record.get("hardware")) else dict(record)
     row = {**record, **{ours: record.get(theirs) for ours, theirs in _RAW.items()}}
     row["mode"] = "disagg" if _is_set(record.get("disagg")) else "agg"
     widths = {

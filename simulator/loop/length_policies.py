@@ -14,7 +14,16 @@ from typing import Literal, get_args
 from hardware_profiles.errors import InputError
 
 PolicyRule = Literal[
-    "schedule", "expected", "oracle", "goodput", "survival", "verified", "tiers", "bandit"
+    "schedule",
+    "expected",
+    "oracle",
+    "goodput",
+    "survival",
+    "verified",
+    "cost",
+    "tiers",
+    "gate",
+    "bandit",
 ]
 
 
@@ -63,13 +72,17 @@ class LengthPolicy:
             own means, at the batch and contexts of the iteration; `oracle`: the same by what every
             request will accept; `goodput`: by one rate per token, seen lately; `survival`: by how
             often drafts were lately accepted up to each token; `verified`: everybody drafts whole,
-            and the batch verifies the likeliest tokens as far as that pays; `tiers`: by the mean of
-            accepted tokens, see `Tier`; `bandit`: by the seconds per token that each length brought
-            at each batch size.
+            and the batch verifies the likeliest tokens as far as that pays; `cost`: the same by
+            what the recording says of the drafter's probabilities, weighed by the tokens per second
+            of the steps so far; `tiers`: by the mean of accepted tokens, see `Tier`; `gate`: the
+            longest, and nothing from the iteration on with which too small a share of the draft
+            tokens was accepted; `bandit`: by the seconds per token that each length brought at each
+            batch size.
         lengths: draft lengths to choose from, rising; empty: all up to the longest.
         gains: `expected` only: tokens that a step of 0, 1, ... draft tokens emits.
         weight: of the latest iteration in what is remembered, in (0, 1].
-        pace: iterations between two choices, >= 1.
+        pace: iterations between two choices, >= 1; of `gate` those that it takes the mean of.
+        least_share: of draft tokens accepted, below which `gate` ends drafting, 0 to 1.
         profiled_context_tokens: cached tokens of a request with which the engine timed its passes;
             None: it knows what the passes of the iteration take.
         tiers: of the rule of that name, by rising `first_batch`.
@@ -81,7 +94,7 @@ class LengthPolicy:
 
     Reference: vLLM's documentation, "Adaptive Verification" (`verified`, `survival`); SGLang's
     `adaptive_spec_params.py` (`tiers`) and `throughput_aware_controller.py` (`survival`);
-    arXiv:2512.22420 (`bandit`).
+    TensorRT-LLM's `speculation_gate.py` (`gate`); arXiv:2512.22420 (`bandit`).
     """
 
     rule: PolicyRule
@@ -89,6 +102,7 @@ class LengthPolicy:
     gains: tuple[float, ...] = ()
     weight: float = 0.2
     pace: int = 1
+    least_share: float = 0.0
     profiled_context_tokens: float | None = None
     tiers: tuple[Tier, ...] = ()
     change_s: float = 0.0
@@ -107,6 +121,8 @@ class LengthPolicy:
                 key="policy",
                 value=(self.pace, self.change_s),
             )
+        if not 0.0 <= self.least_share <= 1.0:
+            raise InputError("must lie in [0, 1]", key="least_share", value=self.least_share)
         if (self.rule == "tiers") != bool(self.tiers) or (self.rule == "expected") != bool(
             self.gains
         ):
@@ -157,6 +173,20 @@ def vllm_lengths(draft_tokens: int) -> LengthPolicy:
     return LengthPolicy(
         rule="survival", lengths=tuple(lengths), weight=0.1, profiled_context_tokens=8192.0
     )
+
+
+def long_run_verification() -> LengthPolicy:
+    """Ours: whole drafts, of which the batch verifies what pays beside the steps so far."""
+    return LengthPolicy(rule="cost", weight=0.05)
+
+
+def tensorrt_gate(least_share: float) -> LengthPolicy:
+    """TensorRT-LLM's gate over 64 iterations; it ships neither number.
+
+    Args:
+        least_share: of draft tokens accepted, below which drafting ends.
+    """
+    return LengthPolicy(rule="gate", pace=64, least_share=least_share)
 
 
 def nightjar() -> LengthPolicy:

@@ -30,7 +30,7 @@ from traces.replay.outcomes import require_guesses
 
 Preemption = Literal["recompute", "swap"]
 Router = Literal["round-robin", "random", "least-loaded", "prefix", "reported-load"]
-STOPS = ("length", "probability", "product", "ema", "goodput")
+STOPS = ("length", "probability", "product", "ema", "goodput", "cost")
 ROUTERS: tuple[Router, ...] = get_args(Router)
 LONGEST_DRAFT = 4096
 
@@ -105,8 +105,8 @@ class SpeculationOptions:
             K is 0, not drafted.
         stop: when a draft ends: at the topology's length; where the drafter is unsure
             (`probability`, `product`; level 3); one token behind as many as were lately accepted
-            (`ema`); or at the length that emits most tokens a second at the acceptance seen lately
-            (`goodput`).
+            (`ema`); at the length that emits most tokens a second at the acceptance seen lately
+            (`goodput`); or whole, and verified as far as that emits most (`cost`; level 3).
         ema_weight: weight of the latest step in what `ema` and `goodput` remember.
         law: how drafts are verified on the recording.
         batch: how draft and verify passes share time, and requests the passes. More than one branch
@@ -156,7 +156,7 @@ class SpeculationOptions:
             raise InputError(
                 f"must be one of {', '.join(STOPS)}", key="stop.rule", value=self.stop.rule
             )
-        if self.stop.rule in ("probability", "product"):
+        if self.stop.rule in ("probability", "product", "cost"):
             self.trace.require(3, "ending drafts where the drafter is unsure")
         check_batch(self.batch)
         self._check_slots()
@@ -180,7 +180,7 @@ class SpeculationOptions:
         if not isinstance(self.topology, int) or self.batch.drafts_during_verify:
             rule = "draft tokens of chains are chosen, drafted before they are verified"
             raise InputError(rule, key="slots", value=self.batch.slots)
-        if self.stop.rule in ("ema", "goodput"):
+        if self.stop.rule in ("ema", "goodput", "cost"):
             raise InputError(
                 "a batch that chooses draft tokens needs no controller",
                 key="stop.rule",
@@ -211,7 +211,7 @@ class SpeculationOptions:
                 key="policy.gains",
                 value=self.policy.gains,
             )
-        if (self.policy.rule == "verified") != (self.batch.slots == "likeliest"):
+        if (self.policy.rule in ("verified", "cost")) != (self.batch.slots == "likeliest"):
             rule = "verifying the likeliest tokens goes with slots `likeliest` and no others"
             raise InputError(rule, key="policy", value=self.policy.rule)
 
@@ -247,6 +247,11 @@ class SpeculationOptions:
             )
         if self.group_requests < 1:
             raise InputError("must be >= 1", key="group_requests", value=self.group_requests)
+
+    @property
+    def slots(self) -> Literal["alike", "likeliest", "by_request"]:
+        """Who gets the verify budget: where verification is weighed, the likeliest draft tokens."""
+        return "likeliest" if self.stop.rule == "cost" else self.batch.slots
 
     @property
     def draft_tokens(self) -> int:

@@ -103,13 +103,13 @@ def group(
 @compiled
 def drafts_at_once(replica: Replica, d: Drafts) -> tuple[int, float]:
     """Drafts of an iteration, and the cached tokens that they read: of those for the outcomes of
-    one request, once.
+    one request, once; where nothing is drafted, the requests beside which the drafter stands idle.
     """
     if replica.decoding == 0:
         return 0, 0.0
-    count = replica.drafts_at_once
     if d.fan_out > 0:
-        return count, float(replica.context_tokens)
+        return replica.drafts_at_once, float(replica.context_tokens)
+    count = replica.drafts_at_once if replica.longest_new_draft else replica.decoding
     return count, replica.context_tokens * count / replica.decoding
 
 

@@ -255,9 +255,9 @@ def draft_seconds(
     context_tokens: float,
     prompt_rows: int,
 ) -> float:
-    """Seconds of the draft passes of an iteration."""
+    """Seconds of the draft passes of an iteration; of none, those of a drafter that stands idle."""
     total = between(seconds, t.draft_row_s, float(prompt_rows)) if prompt_rows else 0.0
-    if requests > 0 and draft_tokens > 0:
+    if requests > 0:
         n, near_n = _place(seconds, t.query_axis, t.query_below, draft_tokens + 1.0)
         b, near_b = _place(seconds, t.request_axis, t.request_below, float(requests))
         position = context_tokens / requests / t.context_step

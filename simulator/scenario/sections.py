@@ -92,14 +92,15 @@ class StopSection(Section):
     """When a draft ends before its length: see `costmodel.method.Stop`.
 
     Attributes:
-        rule: length, probability, product, ema or goodput of chains; gain of trees that every step
-            picks anew.
-        at: threshold of the rule; of ema and goodput the weight of the latest step, 0 for 0.2.
+        rule: length, probability, product, ema, goodput or cost of chains; gain of trees that every
+            step picks anew.
+        at: threshold of the rule; of ema and goodput the weight of the latest step, 0 for 0.2; of
+            cost too, where 0 weighs the latest step alone.
         least_tokens: draft tokens that are made in any case; goodput may always leave drafting out.
         most_tokens: draft tokens after which it ends in any case; 0: those of the draft.
     """
 
-    rule: Literal["length", "probability", "product", "gain", "ema", "goodput"]
+    rule: Literal["length", "probability", "product", "gain", "ema", "goodput", "cost"]
     at: NotNegative = 0.0
     least_tokens: Annotated[int, Field(ge=0, le=4095)] = 1
     most_tokens: Annotated[int, Field(ge=0, le=4095)] = 0
@@ -108,7 +109,7 @@ class StopSection(Section):
     def _in_range(self) -> StopSection:
         if self.rule != "gain" and self.at > 1.0:
             raise ValueError(f"at of {self.rule} must lie in 0..1")
-        if self.rule in ("ema", "goodput") and self.least_tokens > 1:
+        if self.rule in ("ema", "goodput", "cost") and self.least_tokens > 1:
             raise ValueError(f"{self.rule} has no least_tokens above 1")
         return self
 
@@ -219,7 +220,7 @@ class SpeculationSection(Section):
         if sources > 1 or (sources == 0 and self.drafts):
             raise ValueError(
                 "exactly one of trace, acceptance and tokens_per_step is needed where anything is"
-                " drafted"
+                " drafted; masked blocks are walked along a confidence trace"
             )
         if self.trace is None and (self.tree is not None or self.shape is not None):
             raise ValueError(

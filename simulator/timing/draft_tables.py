@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from costmodel.answers.estimate import Setting
 from costmodel.answers.steps.dynamic_step import dynamic_step
-from costmodel.answers.steps.step import chain_step, tree_step
+from costmodel.answers.steps.step import chain_step, idle_step, tree_step
 from costmodel.drafters.pass_costs import prompt_draft_s
 from costmodel.laws.draft_lengths import DraftLengths
 from costmodel.passes.deployment import Deployment
@@ -29,7 +29,8 @@ def draft_grid(
     tree: Tree | None,
     levels: tuple[float, ...] = (),
 ) -> NDArray[np.float64]:
-    """Seconds of the draft passes of steps with K = `queries` - 1 draft tokens.
+    """Seconds of the draft passes of steps with K = `queries` - 1 draft tokens; at K = 0 of a drafter
+    that stays loaded, what an engine does with it.
 
     Args:
         setting: target, drafter and device.
@@ -70,7 +71,18 @@ def draft_grid(
     drafting_s = chain_step(
         d, drafter, setting.overhead, batch=b, context=c, draft_tokens=k
     ).draft_s
-    return np.array(np.broadcast_to(drafting_s, shape))
+    seconds = np.array(np.broadcast_to(drafting_s, shape))
+    if setting.keeps_drafter:
+        idle = idle_step(
+            d,
+            drafter,
+            setting.plain_overhead,
+            setting.engine.idle_drafter,
+            batch=b[0],
+            context=c[0],
+        )
+        seconds[queries == 1.0] = idle.draft_s + setting.engine.idle_drafter.step_s
+    return seconds
 
 
 def _dynamic_draft_s(setting: Setting, rows: Real, batch: Real, context: Real) -> Real:

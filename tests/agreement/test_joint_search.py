@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.answers.optimize.simulated import DesignRun, Simulations, Traffic
+from app.answers.optimize.simulated import DesignRun, Simulations
+from app.answers.sizing.traffic import Traffic
 from costmodel.optimizers.drafters.sources import prompts_sources
 from costmodel.optimizers.joint.search import joint_search
 from costmodel.optimizers.recommend import compare

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from app.answers.optimize.confirmed import confirmed_search
-from app.answers.optimize.simulated import DesignRun, Simulations, Traffic
+from app.answers.optimize.simulated import DesignRun, Simulations
+from app.answers.sizing.traffic import Traffic
 from costmodel.answers.workload import Limits, load_of_means
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.drafters.default_drafters import default_drafters

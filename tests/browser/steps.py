@@ -4,7 +4,7 @@ followed."""
 from urllib.parse import parse_qs
 
 from app.dashboard.state import PAGES, address, from_query
-from app.dashboard.wording import TITLES
+from app.dashboard.wording import FOLD, TITLES
 
 POLL_MS = 50  # a look at every frame would have the browser draw frames for nothing else
 SETTLED = """() => {
@@ -109,6 +109,14 @@ def typed(page, name, text, *, refused=False):
     if not refused:
         page.wait_for_function("before => location.href !== before", arg=before, polling=POLL_MS)
         settled(page)
+
+
+def unfolded(page):
+    """Open the fold that holds what is behind an answer."""
+    fold = page.get_by_test_id("stExpander").filter(has_text=FOLD).locator("details")
+    if fold.get_attribute("open") is None:
+        fold.locator("summary").click()
+    return fold
 
 
 def simulated(page):

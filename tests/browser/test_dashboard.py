@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
 
 from app.dashboard.state import State
-from tests.browser.steps import POLL_MS, headline, is_at, query, slid, turned_to, where
+from tests.browser.steps import POLL_MS, headline, is_at, query, slid, turned_to, unfolded, where
 from traces.library import shipped_confidence, shipped_traces
 
 MODEL = State().model
@@ -94,6 +94,7 @@ def test_the_tree_is_downloaded_as_it_is_drawn_beside_published_ones(asked):
     with page.expect_download() as started:
         page.get_by_role("button", name="Download tree.json").click()
     assert len(json.loads(Path(started.value.path()).read_text())["parents"]) == 10
+    unfolded(page)
     rows = page.get_by_role("region", name="Shapes compared").locator("tbody tr")
     assert {"Medusa, 63 nodes", "EAGLE, 25 nodes", "Sequoia, 63 nodes"} <= set(
         rows.locator("th").all_inner_texts()
@@ -102,6 +103,7 @@ def test_the_tree_is_downloaded_as_it_is_drawn_beside_published_ones(asked):
 
 def test_a_table_is_sorted_by_a_press_on_its_head(asked):
     page = asked("page=hardware")
+    unfolded(page)
     table = page.get_by_role("region", name="Every device")
     button = table.get_by_role("button", name="tokens/s per device")
     for order in ("descending", "ascending"):
@@ -126,6 +128,7 @@ def test_a_file_is_refused_in_words_and_a_recording_read_and_compared(asked, tmp
     name = shipped_traces()[-1].name
     page.get_by_text(f"{name}, tokens per step").wait_for()
     assert name in headline(page) and RANKED in headline(page)
+    unfolded(page)
     region = page.get_by_role("region", name="Side by side")
     assert f"{RANKED}: tokens per step" in region.locator("thead").inner_text()
     taken_away(page)

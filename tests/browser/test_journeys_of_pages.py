@@ -4,6 +4,7 @@ says."""
 import csv
 import io
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -12,9 +13,11 @@ import pytest
 pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
 
 from app.cli.main import main
+from app.dashboard.wording import TITLES
+from app.render.charts.charts import digits
 from app.render.html.optimize_sections import schedule_words
 from costmodel.optimizers.recommend import DEFAULT_BATCHES
-from tests.browser.steps import headline, reached, settled, simulated
+from tests.browser.steps import commands, headline, reached, settled, simulated, unfolded
 from tests.traces.importers.samples import VLLM_LOG
 
 RANKED = "smollm2-135m--early-exit--greedy"
@@ -30,6 +33,7 @@ def said(capsys, line, *more):
 
 def rows(page, name):
     """A table of the page, a dictionary a row."""
+    unfolded(page)
     region = page.get_by_role("region", name=name)
     region.locator("tbody tr").first.wait_for()
     heads = region.locator("thead button").all_inner_texts()
@@ -92,16 +96,47 @@ def test_a_log_of_vllm_becomes_a_schedule(asked, capsys, tmp_path):
 def test_50_requests_a_second_with_and_without_drafting(asked, capsys, tmp_path):
     page = asked("page=serving&rate=50&count=60&prompt_tokens=64&output_tokens=16")
     simulated(page)
-    assert "requests/s drafting" in headline(page)
-    told = said(capsys, page.locator(".rooftree-code code").inner_text(), "--out", str(tmp_path))[
-        "metrics"
-    ]
+    assert "sustains" in headline(page)
+    line = page.locator(".rooftree-code code").inner_text()
+    told = said(capsys, line, "--out", str(tmp_path))
     table = {
         (row["time"], row["statistic"]): row for row in rows(page, "With drafting, and without")
     }
-    shown = table["time between deliveries, warm-up and all", "mean"]
-    assert number(shown["K = 5 (ms)"]) == pytest.approx(1e3 * told["itl_s"]["mean"], rel=1e-3)
+    shown = table["time between deliveries", "mean"]
+    drafted = told["load"][0]["metrics"]
+    assert number(shown["K = 5 (ms)"]) == pytest.approx(1e3 * drafted["itl_s"]["mean"], rel=1e-3)
     assert set(shown) == {"time", "statistic", "K = 5 (ms)", "no speculation (ms)", "change (%)"}
+    assert f"{digits(told['highest_rates'][0]['rate_per_s'])}/s" in headline(page)
+
+
+def test_a_load_beyond_the_sustained_rate_is_called_overloaded(asked):
+    page = asked("page=serving&rate=50")
+    simulated(page)
+    assert headline(page).startswith("Overloaded at 50.0 requests/s")
+    assert "shortens" not in headline(page)
+
+
+def test_a_point_of_the_front_becomes_the_question_by_keyboard(asked):
+    page = asked("page=pareto&batch=8")
+    button = page.get_by_role("button", name="tokens/s per user").first
+    layout, batch = re.match(r"tp (\d+), batch ([\d,]+)", button.inner_text()).groups()
+    before = page.evaluate("location.href")
+    button.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function("before => location.href !== before", arg=before)
+    settled(page)
+    assert f"tp {layout}, batch {batch}" in headline(page)
+    assert f"--batch {batch.replace(',', '')} " in commands(page)[-1]
+
+
+def test_charts_stand_above_the_fold_and_tabs_say_their_question(asked):
+    for name, title in TITLES.items():
+        if name == "serving":
+            continue
+        page = asked(f"page={name}&batch=16", (1440, 900))
+        top = page.locator(".rooftree-card [role=img]").first.bounding_box()["y"]
+        assert top < 900 - 150, f"{name}: the chart begins at {top:.0f}"
+        assert page.title().startswith(f"{title} llama-3.1-8b · batch 16")
 
 
 def test_the_front_is_taken_along(asked, capsys):

@@ -22,7 +22,7 @@ counts = st.integers(1, 4095)
 ratios = st.integers(0, 1000).map(lambda thousandths: thousandths / 1000)
 stops = st.none() | st.builds(
     Stop,
-    rule=st.sampled_from(["probability", "product", "gain", "ema", "goodput"]),
+    rule=st.sampled_from(["probability", "product", "gain", "ema", "goodput", "cost"]),
     at=ratios,
     least_tokens=st.integers(0, 4),
     most_tokens=st.integers(0, 9),
@@ -64,7 +64,10 @@ def test_several_stand_side_by_side(listed):
 
 
 def test_shapes_have_the_spelling_of_tables():
-    written = "off,chain:5,chains:3x4,tree:16,tree:16:vector,dynamic:60x6:width=10:least=0.02,own"
+    written = (
+        "off,chain:5,chains:3x4,tree:16,tree:16:vector,dynamic:60x6:width=10:least=0.02,"
+        "dynamic:255x15:cost=0.004:free=32,own"
+    )
     assert ",".join(map(str, read_shapes(written))) == written
     assert read_shape("chain:0") == OFF
     assert str(read_shape("tree:a/b.json").file) == "a/b.json"
@@ -98,6 +101,8 @@ def test_shapes_have_the_spelling_of_tables():
         "dynamic:5:tall=3",
         "dynamic:5:width=1.5",
         "dynamic:5:least=2",
+        "dynamic:5:cost=2",
+        "dynamic:5:free=1.5",
         "prompted:0",
         "off+ema",
         "prompted:8+ema",

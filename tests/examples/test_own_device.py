@@ -87,3 +87,10 @@ def test_all_slips_are_told_at_once(user, filled):
     filled.write_text(text.replace('vendor = "NVIDIA"', "vendr = 3"))
     refused = user("rooftree devices ours-5090.toml", code=2)
     assert "vendr" in refused.err and "vendor" in refused.err
+
+
+def test_a_name_as_vendors_write_it_is_spelled_as_files_are(user):
+    refused = user('rooftree devices new "RTX 6000 Ada" --like l40s', code=2).err
+    name = refused.partition("such as ")[2].partition(",")[0]
+    user(f"rooftree devices new {name} --like l40s --out own.toml")
+    assert "rtx-6000-ada" in user("rooftree devices own.toml").out

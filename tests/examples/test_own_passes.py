@@ -51,3 +51,14 @@ def test_dream_does_not_take_what_was_published_of_llada_in_silence(user):
     assert "borrowed, published of llada-8b: 2.77" in said
     own = user("rooftree breakeven --model dream-7b --method d3llm --batch 1").out
     assert "of dream-7b 5.01 was published" in own
+
+
+def test_what_a_masked_model_is_asked_wrongly_says_what_it_needs(user):
+    asked = "--model dream-7b --method fast-dllm"
+    load = "--rate 1 --count 5 --prompt-tokens 50 --output-tokens 64"
+    assert "along a confidence trace" in user(f"rooftree simulate {asked} {load}", code=2).err
+    shipped = "--trace confidence/masked-names--plain --batch 1"
+    other = user(f"rooftree predict {asked} {shipped}", code=2).err
+    assert "must be as recorded, none" in other and "state the recorded one" in other
+    assert user(f"rooftree predict {asked} {shipped} --cache none --json").answer["predictions"]
+    assert "no shipped recording" in user("rooftree traces list --method fast-dllm", code=2).err

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from app.answers.replay.held_out import held_out_batches
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.optimizers.held_out.policies import SCHEDULE
 from hardware_profiles.errors import RooftreeError
 from traces.library import trace_file
 
@@ -28,6 +29,17 @@ QUESTION = DecodingConfiguration(
 BATCHES = (1, 8, 64)
 CONTEXT = 1024
 SPLITS = 3
+CHOOSING = (
+    "moving average",
+    "SmartSpec",
+    "Kangaroo, 0.6",
+    "SpecDec++, 0.3",
+    "DSpark's verification, K=7",
+    "DSpark's verification, calibrated",
+    "OPT-Tree, 60 nodes",
+    "EAGLE-2, 60 nodes",
+)
+"""Policies whose drafts, or what is verified of them, differ from step to step."""
 COLUMNS = (
     "recording",
     "batch",
@@ -98,6 +110,8 @@ def main(arguments):
         with FILE.open("w", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows([COLUMNS, *table])
     print(summary(table))
+    for (batch, policy), (gain, slower, of) in schedule_by_load(table).items():
+        print(f"batch {batch}, one shape over {policy}: {gain:+.1%}, slower on {slower} of {of}")
 
 
 def summary(table):
@@ -115,6 +129,23 @@ def summary(table):
         f" slower in {slower}; against the best of each half: mean"
         f" {sum(by_half) / len(by_half):+.1%}"
     )
+
+
+def schedule_by_load(table):
+    """By batch and policy that chooses at every step: tokens/s of one shape for the batch over its
+    own less 1, as the median of recordings, and on how many of these the one shape is slower."""
+    ratios = {}
+    speeds = {
+        line[:3]: float(line[5]) for line in ((*map(str, line),) for line in table) if line[5]
+    }
+    for (name, batch, policy), speed in speeds.items():
+        one = speeds.get((name, batch, SCHEDULE.name))
+        if policy in CHOOSING and one is not None:
+            ratios.setdefault((int(batch), policy), []).append(one / speed - 1.0)
+    return {
+        key: (sorted(gains)[len(gains) // 2], sum(gain < 0.0 for gain in gains), len(gains))
+        for key, gains in sorted(ratios.items())
+    }
 
 
 if __name__ == "__main__":

@@ -3,7 +3,15 @@ shipped recording."""
 
 import csv
 
-from tests.golden.held_out_policies import COLUMNS, FILE, RECORDED, lines, recordings, summary
+from tests.golden.held_out_policies import (
+    COLUMNS,
+    FILE,
+    RECORDED,
+    lines,
+    recordings,
+    schedule_by_load,
+    summary,
+)
 
 
 def committed():
@@ -36,3 +44,16 @@ def test_what_the_table_says_in_a_sentence():
         "ours is nowhere slower by more than the interval"
     )
     assert min(gains) > -0.02
+
+
+def test_what_one_shape_a_batch_loses_to_who_chooses_at_every_step():
+    """Shipped drafters draft serially and keep few tokens: whole drafts of seven tokens cost more
+    than choosing among them brings, at every load."""
+    found = schedule_by_load(committed())
+    print()
+    for (batch, policy), (gain, slower, of) in found.items():
+        print(f"batch {batch}, one shape over {policy}: {gain:+.1%}, slower on {slower} of {of}")
+    assert {batch for batch, _ in found} == {1, 8, 64}
+    for (_, policy), (gain, slower, of) in found.items():
+        assert gain > 0.0 and slower <= of / 4
+        assert slower == 0 or "DSpark" not in policy

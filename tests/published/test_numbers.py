@@ -17,6 +17,13 @@ def test_every_number_has_a_source_and_is_stated_once(published):
     assert len(stated) == len(set(stated))
 
 
+def test_every_number_of_a_thread_has_a_source_and_a_setup(published):
+    with (published / "tracker_numbers.csv").open(newline="", encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    assert rows and all(row["source"] and row["setup"] and float(row["value"]) > 0 for row in rows)
+    assert len({tuple(row.values()) for row in rows}) == len(rows)
+
+
 def test_every_number_of_diffusion_is_one_of_the_whole_table(reference_data, published):
     with (
         (reference_data / "published" / "diffusion_and_jacobi.csv").open(encoding="utf-8") as whole,

@@ -37,6 +37,7 @@ READERS = {
     "aiperf": f"{_HERE}.benchmarks.load_generators",
     "answers": f"{_HERE}.benchmarks.answers",
     "guidellm": f"{_HERE}.benchmarks.load_generators",
+    "jacobi-passes": f"{_HERE}.jacobi_passes",
     "llama-cpp-log": f"{_HERE}.engines.llama_cpp",
     "llama-cpp-metrics": f"{_HERE}.engines.counters",
     "llama-cpp-timings": f"{_HERE}.engines.llama_cpp",

@@ -184,7 +184,9 @@ def unclaimed(sample: Sample, formats: Mapping[str, Format]) -> str:
         return description
     return (
         "shows nothing of any format; if it is in one, `rooftree traces import` reads it with"
-        f" --format, one of {', '.join(formats)}"
+        f" --format, one of {', '.join(formats)}; drafts that steps of a loop"
+        ' of your own accepted are a line a request, {"speculative_decoding": {"per_step_accepted":'
+        " [2, 0, 3]}} (vllm-responses)"
     )
 
 

@@ -66,7 +66,7 @@ class Record:
 
 def is_record(value: object) -> bool:
     """Whether a JSON value is a record of one request's speculation."""
-    keys = (*_HISTOGRAMS, *_KEYS["steps"], "total_accepted_draft_tokens")
+    keys = (*_HISTOGRAMS, *_KEYS["steps"], "total_accepted_draft_tokens", "per_step_accepted")
     return isinstance(value, dict) and any(key in value for key in keys)
 
 
@@ -92,9 +92,18 @@ def record_of(value: Mapping[str, Any], file: str, name: str) -> Record:
                 expect_whole(count, file, f"{name}.per_step_accepted")
                 for count in expect_list(accepted_by_step, file, name)
             ],
-            None if drafted is None else expect_list(drafted, file, f"{name}.per_step_drafted"),
+            (
+                None
+                if drafted is None
+                else [
+                    expect_whole(count, file, f"{name}.per_step_drafted")
+                    for count in expect_list(drafted, file, f"{name}.per_step_drafted")
+                ]
+            ),
         )
     counts = None if histogram is None else _histogram(histogram, file, name)
+    if per_step is not None and counts is None:
+        counts = _histogram(_counted(per_step[0]), file, name)
     steps, accepted = numbers["steps"], numbers["accepted"]
     if counts is not None and not steps:
         # every step stands in the histogram once, at its accepted tokens
@@ -106,19 +115,25 @@ def record_of(value: Mapping[str, Any], file: str, name: str) -> Record:
     ):
         output_tokens = _count(value, ("completion_tokens", "spec_completion_tokens"), file, name)
         accepted = max(0, output_tokens - steps)
+    proposed = () if per_step is None or per_step[1] is None else per_step[1]
     return Record(
         name=name,
         steps=steps,
         accepted=accepted,
-        drafted=numbers["drafted"],
-        longest=numbers["longest"],
+        drafted=numbers["drafted"] or sum(proposed),
+        longest=numbers["longest"] or max(proposed, default=0),
         histogram=counts,
         per_step=per_step,
     )
 
 
 def pooled(
-    records: Sequence[Record], file: str, *, source: str, model: str = ""
+    records: Sequence[Record],
+    file: str,
+    *,
+    source: str,
+    model: str = "",
+    positions: bool = True,
 ) -> AcceptanceTrace:
     """What the records of one file add up to.
 
@@ -127,6 +142,7 @@ def pooled(
         file: name for messages.
         source: program that wrote them.
         model: target model, where the file names it.
+        positions: steps are kept one by one where all records list them; False: they are counted.
 
     Raises:
         InputError: no record counted anything, or the counts contradict each other.
@@ -134,7 +150,7 @@ def pooled(
     used = [record for record in records if record.steps or record.drafted or record.per_step]
     if not used:
         raise InputError("no request has a step with a proposal", file=file)
-    if all(record.per_step is not None for record in used):
+    if positions and all(record.per_step is not None for record in used):
         return _levelled(used, file, source, model)
     summed = [record for record in used if record.histogram is not None]
     longest = max((record.longest for record in used), default=0)
@@ -203,6 +219,11 @@ def _objects(value: object) -> bool:
 def _count(value: Mapping[str, Any], keys: Sequence[str], file: str, name: str) -> int:
     present = next((key for key in keys if value.get(key) is not None), None)
     return 0 if present is None else expect_whole(value[present], file, f"{name}.{present}")
+
+
+def _counted(accepted: Sequence[int]) -> dict[str, int]:
+    """Steps by accepted draft tokens."""
+    return {str(tokens): accepted.count(tokens) for tokens in set(accepted)}
 
 
 def _histogram(value: object, file: str, name: str) -> NDArray[np.int64]:

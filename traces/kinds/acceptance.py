@@ -288,10 +288,48 @@ class AcceptanceTrace:
         chosen = np.asarray(requests, dtype=np.int64).reshape(-1)
         if chosen.size and (chosen.min() < 0 or chosen.max() >= self.requests):
             raise InputError(f"request indices must lie in 0..{self.requests - 1}", key="requests")
-        lengths = self.output_tokens[chosen]
+        steps = None if self.steps is None else self.steps.select(chosen)
+        return self._part(chosen, self.offsets[chosen], self.output_tokens[chosen], steps)
+
+    def between_contexts(self, low: float, high: float) -> AcceptanceTrace:
+        """The positions at which a request has so many cached tokens, of prompt and output, as
+        requests of their own; a step that reaches beyond them ends there.
+
+        Args:
+            low: least tokens.
+            high: tokens that are no longer counted.
+
+        Raises:
+            InputError: a trace without positions or without lengths of prompts, or no such
+                position.
+        """
+        self.require(1, "acceptance by context")
+        if not (self.prompt_tokens > 0).all():
+            rule = "must be known of every request to tell acceptance by context"
+            raise InputError(rule, file=self.file, key="prompt_tokens")
+        first = self.first_step_position
+        begins = np.clip(np.ceil(low) - self.prompt_tokens, first, None) - first
+        ends = np.clip(np.ceil(high) - self.prompt_tokens, 0, self.output_tokens)
+        inside = np.flatnonzero(ends > begins + first)
+        if not inside.size:
+            rule = f"holds no position with a context of {low:,.0f} to {high:,.0f} tokens"
+            raise InputError(rule, file=self.file, key="context", value=[int(low), high])
+        cut = begins[inside].astype(np.int64)
+        lengths = ends[inside].astype(np.int64) - cut
+        part = self._part(inside, self.offsets[inside] + cut, lengths, None)
+        return replace(part, prompt_tokens=(part.prompt_tokens + cut).astype(np.int32))
+
+    def _part(
+        self,
+        chosen: NDArray[np.int64],
+        starts: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        steps: TimedSteps | None,
+    ) -> AcceptanceTrace:
+        """Some positions of some requests: `lengths` of them from the row `starts` on."""
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        # row i of the selection is row i + shift of its request in the recording
-        shift = np.repeat(self.offsets[chosen] - offsets[:-1], lengths)
+        # row i of the part is row i + shift of the recording
+        shift = np.repeat(starts - offsets[:-1], lengths)
         rows = np.arange(offsets[-1]) + shift
         by_position = ("emitted", "drafted", "rank", *_PROBABILITIES)
         picked: dict[str, Any] = {
@@ -301,10 +339,9 @@ class AcceptanceTrace:
         }
         if self.expansions is not None:
             picked["expansions"] = self.expansions.select(rows)
-        if self.steps is not None:
-            picked["steps"] = self.steps.select(chosen)
         return replace(
             self,
+            steps=steps,
             request_ids=tuple(self.request_ids[i] for i in chosen),
             prompt_kinds=tuple(self.prompt_kinds[i] for i in chosen),
             prompt_tokens=self.prompt_tokens[chosen],

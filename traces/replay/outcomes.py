@@ -83,10 +83,10 @@ def replay_outcomes(
 
     Example:
         >>> trace = AcceptanceTrace(
-        ...     offsets=np.array([0, 4]), emitted=np.array([1, 1, 2, 1]), rank=np.array([0, 1, 0, 0]),
+        ...     offsets=np.array([0, 4]), emitted=np.array([1, 3, 2, 1]), rank=np.array([1, 0, 0, 0]),
         ...     rank_width=2, depth_invariant=True)
         >>> replay_outcomes(trace, 1, 1, waits=True).ready_steps
-        array([1])
+        array([2])
 
     Args:
         trace: level 2.

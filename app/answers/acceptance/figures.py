@@ -1,6 +1,7 @@
 """Published figures as rows, and those that filters leave."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Annotated, Self
 
@@ -8,6 +9,7 @@ from app.answers.answer import Column, Row
 from app.questions.acceptance import PublishedFilters
 from app.questions.groups import values_in
 from costmodel.acceptance_library import PublishedAcceptance, published
+from costmodel.answers.settings import stated_method
 from hardware_profiles.errors import InputError, UnknownNameError
 
 SHOWN_LENGTHS = (1, 2, 3, 5, 8)
@@ -125,6 +127,9 @@ def published_method(name: str) -> str:
     """
     slug = name.casefold().replace("_", "-")
     methods = dict.fromkeys(entry.method for entry in published())
+    if slug not in methods:
+        with suppress(UnknownNameError):
+            slug = stated_method(name)
     if slug not in methods:
         raise UnknownNameError(
             "method with published acceptance", name, list(methods), key="--method"

@@ -13,10 +13,9 @@ import numpy as np
 from app.answers.capacity.fleet import SampledFleet
 from app.answers.capacity.rows import PlanRow, ServedRow
 from app.answers.capacity.service import Service
-from app.answers.capacity.simulated import LONGER, prepared_traffic, scheduler_limits
-from app.answers.optimize.simulated import open_requests
+from app.answers.sizing.replicas import LONGER
+from app.answers.sizing.traffic import open_requests
 from costmodel.answers.workload import Load
-from costmodel.optimizers.allowed import drafting
 from hardware_profiles.errors import RooftreeError
 from simulator.engine import simulate
 from simulator.results.metrics import SimulationResult
@@ -78,15 +77,14 @@ def _simulated(
     """A sample of a plan's replicas under its load, in a run that is lengthened while a backlog
     seems to grow, and its steady part.
     """
-    (draft,), traffic = service.with_draft(best.draft).drafts, service.traffic(load)
-    scheduler = scheduler_limits(service.setting, service.most_batch, service.token_budget)
-    alone = prepared_traffic(drafting(service.configuration, draft), traffic, scheduler)
+    (draft,), sizing = service.with_draft(best.draft).drafts, service.sizing(load)
+    alone = sizing.prepared(draft)
     copies = {"replicas": best.replicas, "sample_replicas": SAMPLED}
     fleet = replace(alone, written=alone.written.model_copy(update=copies))
     first = open_requests(service.limits) * best.replicas
     count = first
     while True:
-        result = simulate(fleet.scenario(traffic.seed, count=count))
+        result = simulate(fleet.scenario(sizing.seed, count=count))
         window = steady_window(result)
         if not window.is_growing or count >= LONGER * first:
             return result, window

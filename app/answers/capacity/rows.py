@@ -8,13 +8,13 @@ from typing import Annotated, Any, ClassVar
 from app.answers.answer import Answer, Column, Row, Table
 from app.answers.capacity.day import DayPlan
 from app.answers.capacity.fleet import SampledFleet
-from app.answers.capacity.pools import PooledPlan
-from app.answers.capacity.simulated import SimulatedTimes
 from app.answers.cells import LISTED, MarkedCell, reason_lines
 from app.answers.estimates import KnownAcceptance
 from app.answers.numbers import plain
 from app.answers.placements import MarkedPlacement, placed_words
 from app.answers.sentences import folded
+from app.answers.sizing.pools import PooledPlan
+from app.answers.sizing.replicas import SimulatedTimes
 from costmodel.answers.capacity import CapacityPlan
 from costmodel.answers.energy import power_model, usd_per_million
 from costmodel.draft_shape import shape_of

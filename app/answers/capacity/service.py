@@ -8,14 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from app.answers.capacity.pools import pooled_plan
 from app.answers.capacity.rows import Plan, ServedRow, plan_row, pooled_row
-from app.answers.capacity.simulated import Traffic, seen_by_plan, simulated_plan
 from app.answers.placements import MarkedPlacement
+from app.answers.sizing.pools import pooled_plan
+from app.answers.sizing.replicas import Sizing, seen_by_plan, simulated_plan
+from app.answers.sizing.traffic import Traffic
 from app.questions.capacity import CapacityQuestion
-from costmodel.answers.capacity import plan
 from costmodel.answers.estimate import Setting
 from costmodel.answers.workload import Limits, Load
 from costmodel.configuration import DecodingConfiguration
@@ -57,40 +55,33 @@ class Service:
             InputError: nothing that can be simulated, where percentiles are limited.
             InfeasibleError: memory holds no request, or the limits are not met.
         """
-        traffic = self.traffic(load)
-        caps: dict[str, int | None] = {
-            "most_batch": self.most_batch,
-            "token_budget": self.token_budget,
-        }
+        sizing = self.sizing(load)
         if self.pooled:
-            pools = pooled_plan(self.configuration, self.setting, self.drafts, traffic, **caps)
-            return pooled_row(pools, **self.names)
+            return pooled_row(pooled_plan(sizing), **self.names)
         if self.limits.highest_percentile is not None:
-            confirmed = simulated_plan(
-                self.configuration, self.setting, self.drafts, traffic, **caps
-            )
+            confirmed = simulated_plan(sizing)
             return plan_row(confirmed.plan, confirmed.times, limited=True, **self.names)
-        whole = plan(
-            self.setting,
-            self.drafts,
-            load,
-            self.limits,
-            generator=np.random.default_rng(self.question.seed),
-            utilisation=self.question.utilisation,
-            most_batch=self.most_batch,
-            token_budget=self.token_budget,
-        )
-        seen = seen_by_plan(self.configuration, whole, traffic, **caps)
+        whole = sizing.by_limits(self.limits, self.drafts)
+        seen = seen_by_plan(sizing, whole)
         return plan_row(whole, seen, limited=self.limits.limited, **self.names)
 
-    def traffic(self, load: Load) -> Traffic:
-        """The requests of simulations."""
-        return Traffic(
+    def sizing(self, load: Load) -> Sizing:
+        """What is sized for a load, whose simulated requests are recorded, or all of mean length."""
+        return Sizing(
+            configuration=self.configuration,
+            setting=self.setting,
+            drafts=self.drafts,
             load=load,
-            requests=self.question.requests,
+            traffic=Traffic(
+                requests=self.question.requests,
+                prompt_tokens=str(max(round(load.mean_prompt_tokens), 1)),
+                output_tokens=str(max(round(load.output_tokens), 1)),
+            ),
             limits=self.limits,
             seed=self.question.seed,
             utilisation=self.question.utilisation,
+            most_batch=self.most_batch,
+            token_budget=self.token_budget,
         )
 
     def with_draft(self, draft: str) -> "Service":

@@ -13,6 +13,7 @@ from app.answers.methods.own import CheckedMethod, NewMethod, checked_method, ne
 from app.answers.methods.words import bibtex, described
 from app.questions.field import inputs_of
 from app.questions.methods import MethodsQuestion
+from costmodel.answers.settings import stated_method
 from costmodel.method import Method
 from costmodel.method_library import load_method, method_names
 from hardware_profiles.errors import InputError
@@ -149,7 +150,7 @@ def answer(
     if question.coverage:
         rows = [row for row in coverage() if question.name in (None, row.slug)]
         return Coverage(inputs=inputs, counts=Counter(row.status for row in rows), coverage=rows)
-    names = method_names() if question.name is None else [question.name]
+    names = method_names() if question.name is None else [stated_method(question.name)]
     entries = [load_method(name) for name in names]
     if question.bibtex:
         citations = [CitationRow(slug=m.slug, bibtex=bibtex(m)) for m in entries]

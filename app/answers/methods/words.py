@@ -11,7 +11,7 @@ from typing import Any
 
 from costmodel.citation import Reported
 from costmodel.laws.refining import blocks_in_flight
-from costmodel.method import LABELS, Draft, Method, Shape
+from costmodel.method import LABELS, WEIGHING, Draft, Method, Shape
 from costmodel.method_file import method_document
 from costmodel.method_library import priced_alike
 from costmodel.pace import EXACT_COMMITS, Advance, Refine
@@ -222,7 +222,7 @@ def trace_level(method: Method) -> int:
         return 0
     if method.shape.kind == "dynamic_tree" or method.verify.rule in _PROBABILITIES:
         return 3
-    if method.stop.rule in ("probability", "product", "gain"):
+    if method.stop.rule in ("probability", "product", "gain", "cost"):
         return 3
     return 2 if method.shape.kind in ("static_tree", "state_trees") else 1
 
@@ -255,6 +255,8 @@ def _drafting(method: Method) -> Iterator[str]:
         return
     s, v = method.shape, method.verify
     law = "prompt_states" if s.kind == "state_trees" else "drafting"
+    if method.stop.rule in ("ema", *WEIGHING):
+        law = "controllers"
     yield (
         f"Shape: {_SHAPES[s.kind]}{_sizes(s)}; it ends by {method.stop.rule}"
         f" (costmodel/laws/{law}.py)."

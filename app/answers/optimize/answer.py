@@ -51,6 +51,8 @@ def _is_full(question: OptimizeQuestion) -> bool:
         "--stop": question.stop,
         "--metrics": question.metrics or question.after,
         "--explain": question.explain,
+        "--by-context": question.by_context,
+        "--by-kind": question.by_kind,
     }
     for option, value in of_drafts.items():
         if full and value:

@@ -53,6 +53,7 @@ def draft_axes(
         policies=policies,
         against=question.against,
         match_rate=question.match_rate,
+        by_context=question.by_context,
     )
 
 

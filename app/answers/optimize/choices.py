@@ -15,6 +15,8 @@ from app.answers.optimize.rows import (
     ContextScheduleRow,
     DrafterRow,
     Emission,
+    KindLengthRow,
+    KindLengthsRow,
     NeighbourRow,
     Placed,
     RecordingLength,
@@ -32,6 +34,7 @@ from costmodel.optimizers import neighbours, search
 from costmodel.optimizers.allowed import Contender, Pick
 from costmodel.optimizers.context_schedules import context_schedules
 from costmodel.optimizers.drafters.sources import Source
+from costmodel.optimizers.kind_lengths import kind_chains, kind_lengths
 from costmodel.optimizers.margins import recorded, tied
 from costmodel.optimizers.pricing import evaluate, first_token_s
 from costmodel.optimizers.recommend import Recommendation
@@ -56,6 +59,8 @@ def schedule_rows(answer: Recommendation, *, source: int | None = None) -> list[
             schedule=s.schedule.ranges,
             schedule_loss_ratio=s.schedule.loss_ratio,
             schedule_worst_loss_ratio=s.schedule.worst_loss_ratio,
+            idle_loss_ratio=None if s.against_off is None else s.against_off.idle_loss_ratio,
+            gain_over_off_ratio=None if s.against_off is None else s.against_off.gain_ratio,
             configuration=s.configuration.to_json(),
         )
         for s in answer.optimum.schedules
@@ -79,6 +84,41 @@ def shared_schedules(answer: Recommendation) -> list[SharedSchedule]:
         )
         for shared in context_schedules(answer.optimum)
     ]
+
+
+def kind_rows(answer: Recommendation, seed: int) -> list[KindLengthsRow]:
+    """Draft lengths by kind of requests, of every recorded drafter, batch and context.
+
+    Args:
+        answer: what was found.
+        seed: of the replays' draws.
+    """
+    rows = []
+    for contender in answer.contenders:
+        kinds = kind_chains(answer.sources[contender.source], contender, seed)
+        for cell in answer.optimum.cells if kinds else ():
+            at = {"batch": cell.winner.batch, "context": cell.winner.context}
+            if contender.contexts is not None and at["context"] not in contender.contexts:
+                continue
+            chosen = kind_lengths(contender, kinds, **at)
+            rows.append(
+                KindLengthsRow(
+                    drafter=answer.names[contender.source],
+                    **at,
+                    draft_tokens=chosen.draft_tokens,
+                    lengths=[
+                        KindLengthRow(
+                            kind=own.kind,
+                            share=own.share,
+                            draft_tokens=own.draft_tokens,
+                            tokens_per_step=own.tokens_per_step,
+                        )
+                        for own in chosen.lengths
+                    ],
+                    gain_ratio=chosen.gain_ratio,
+                )
+            )
+    return rows
 
 
 def compared(a: Acceptance, drafter: str | None) -> dict[str, Any]:

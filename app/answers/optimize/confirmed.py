@@ -1,9 +1,10 @@
 """Which design should be run, which come next, and how sure is that?
 
 A joint search, its best designs and a part of its front simulated, and their objectives drawn
-together. Where a design misses a limit in simulation, what it took there corrects the law, and the
-next design that should meet the limits is simulated. Where none does, the nearest is first. Leaves
-out what is said of them (`app.answers.optimize.load`).
+together; where it is asked, the same designs with prompts on workers of their own beside them
+(`app.answers.optimize.pools`). Where a design misses a limit in simulation, what it took there
+corrects the law, and the next design that should meet the limits is simulated. Where none does, the
+nearest is first. Leaves out what is said of them (`app.answers.optimize.load`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.answers.optimize.simulated import DesignRun, Simulations, Traffic
+from app.answers.optimize.pools import Pooled, pooled
+from app.answers.optimize.simulated import DesignRun, Simulations
+from app.answers.sizing.traffic import Traffic
 from costmodel.answers.workload import Limits
 from costmodel.optimizers.joint.comparison import DesignComparison, compare_designs
 from costmodel.optimizers.joint.evaluation import LoadEvaluation, under_load
@@ -26,6 +29,7 @@ from costmodel.optimizers.joint.search import (
 from costmodel.optimizers.joint.space import JointQuestion
 from costmodel.optimizers.unmet import NothingAllowedError
 from costmodel.passes.ops import Array
+from hardware_profiles.errors import InfeasibleError, InputError
 
 SEEDS = 3
 LOWER_CAPS = 3  # further batch caps that are simulated of a design whose goodput may gain
@@ -46,16 +50,30 @@ class Finalist:
         design: as it is simulated.
         run: None: it was not simulated.
         reason: why not; empty where it was.
+        pooled: workers of two pools, which the design then counts; None: its replicas do both.
     """
 
     design: Design
     run: DesignRun | None
     reason: str = ""
+    pooled: Pooled | None = None
 
     @property
     def value(self) -> float:
         """The objective: predicted, times what simulations say of the prediction."""
         return self.design.value * (1.0 if self.run is None else float(np.mean(self.run.ratios)))
+
+    @property
+    def law(self) -> Design:
+        """The design whose errors are drawn."""
+        return self.design if self.pooled is None else self.pooled.one_pool
+
+    @property
+    def ratios(self) -> Sequence[float] | None:
+        """Simulated over predicted objective of that, by seed; None where nothing was simulated."""
+        if self.run is None or self.pooled is None:
+            return None if self.run is None else self.run.ratios
+        return [ratio * self.design.value / self.law.value for ratio in self.run.ratios]
 
     def meets(self, slo: Limits) -> bool:
         """Whether it carries what is asked within the limits, in simulation where there is one."""
@@ -82,6 +100,7 @@ class ConfirmedSearch:
         front: designs on the front, some of them simulated.
         comparison: of the finalists.
         simulations: that were run.
+        refused: designs without pools of their own, and why they have none.
 
     Whether the winner meets what is asked is for `Finalist.meets` to say: where nothing does, it is
     the nearest.
@@ -93,6 +112,7 @@ class ConfirmedSearch:
     front: Sequence[Finalist]
     comparison: DesignComparison
     simulations: int
+    refused: Sequence[tuple[Design, str]] = ()
 
 
 def confirmed_search(
@@ -100,6 +120,7 @@ def confirmed_search(
     traffic: Traffic,
     *,
     simulate: bool = True,
+    disaggregate: bool = False,
     seeds: int = SEEDS,
     report: Report = lambda name, done, total: None,
 ) -> ConfirmedSearch:
@@ -109,6 +130,7 @@ def confirmed_search(
         question: what is asked.
         traffic: that designs are simulated with.
         simulate: False: predictions alone.
+        disaggregate: prompts on workers of their own compete, too.
         seeds: simulations of a finalist.
         report: called with what is done, and how much of how much.
 
@@ -133,12 +155,21 @@ def confirmed_search(
         for done, at in enumerate(places):
             report("simulating", len(finalists) + done, len(finalists) + len(places))
             front[at] = _run(simulations, front[at].design, 1)
+    refused: list[tuple[Design, str]] = []
+    for design in [finalist.design for finalist in finalists] if disaggregate else []:
+        report("sizing pools", len(refused), len(finalists))
+        try:
+            both = pooled(question, traffic, design)
+        except (InputError, InfeasibleError) as error:
+            refused.append((design, str(error)))
+        else:
+            finalists.append(Finalist(design=both.design, run=both.run, pooled=both))
     finalists = sorted(finalists, key=lambda finalist: _rank(question.slo, finalist))
     comparison = compare_designs(
         searched,
-        [finalist.design for finalist in finalists],
+        [finalist.law for finalist in finalists],
         seed=question.seed,
-        simulated=[None if finalist.run is None else finalist.run.ratios for finalist in finalists],
+        simulated=[finalist.ratios for finalist in finalists],
     )
     return ConfirmedSearch(
         question=question,
@@ -146,7 +177,9 @@ def confirmed_search(
         finalists=finalists,
         front=front,
         comparison=comparison,
-        simulations=simulations.count,
+        simulations=simulations.count
+        + sum(f.pooled.plan.simulations for f in finalists if f.pooled is not None),
+        refused=refused,
     )
 
 

@@ -1,10 +1,12 @@
 """What do an engine's counters say of its draft length, for `optimize --metrics`?"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from app.answers.optimize.counted_rows import (
+    AdapterRow,
     CountedInUse,
     CountedLength,
     CountedVerdict,
@@ -17,10 +19,41 @@ from costmodel.optimizers.candidates.usual_shapes import CHAIN_LENGTHS, NGRAM_LE
 from costmodel.optimizers.counted import next_run
 from costmodel.optimizers.counted.lengths import KnownLength, known_lengths
 from costmodel.optimizers.counted.verdict import TOLERANCE_RATIO, Verdict, verdicts
+from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.recommend import Recommendation
 from traces.importers.engines.running import Running
 
+_OF_ADAPTERS = (  # what a row of an adapter says as a verdict does
+    *("batch", "context", "in_use_draft_tokens", "best_draft_tokens", "gain_ratio"),
+    *("gain_ratio_interval", "answer", "suffices"),
+)
 FURTHER = 4  # lengths beyond the one in use that are judged at least
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Judged:
+    """What is known of draft lengths, and what to do at every batch and context.
+
+    Attributes:
+        used: longest length that runs.
+        in_use: the one that is compared: the mean where lengths are mixed.
+        lengths: what is known of each, from 0 on.
+        verdicts: at every batch and context.
+        now: requests of a step; None where that is not told.
+    """
+
+    used: int
+    in_use: int
+    lengths: Sequence[KnownLength]
+    verdicts: Sequence[Verdict]
+    now: int | None
+
+    @property
+    def matter(self) -> Sequence[Verdict]:
+        """Verdicts where the engine runs, or all of them where that is not told."""
+        return [v for v in self.verdicts if self.now is None or v.batch == self.now] or (
+            self.verdicts
+        )
 
 
 def counted_answer(
@@ -29,6 +62,7 @@ def counted_answer(
     limits: Limits,
     seed: int,
     remarks: Sequence[str] = (),
+    adapters: Mapping[str, tuple[Running, Source]] | None = None,
 ) -> Counters:
     """Whether what runs should be changed, whether counts suffice to say so, and what to measure
     next.
@@ -39,8 +73,44 @@ def counted_answer(
         limits: latency limits.
         seed: of the draws.
         remarks: what was taken from the engine and what was assumed.
+        adapters: what it ran for every adapter, with its acceptance, by name; None: nothing tells.
     """
     contender, source = answer.contenders[0], answer.sources[0]
+    judged = _judged(answer, running, source, limits, seed)
+    rates = source.rates
+    assert rates is not None
+    return Counters(
+        engine=running.engine,
+        scrapes=list(running.files),
+        reported_by=running.reported_by,
+        model=running.trace.provenance.model,
+        method=source.method,
+        in_use=_in_use(running, judged.lengths[judged.used], judged.in_use, judged.matter),
+        lengths=[_length(length) for length in judged.lengths],
+        verdicts=[_verdict(verdict, judged.now) for verdict in judged.verdicts],
+        suffices=all(verdict.suffices for verdict in judged.verdicts),
+        suffices_now=all(verdict.suffices for verdict in judged.matter),
+        tolerance_ratio=TOLERANCE_RATIO,
+        next=[
+            _next(run)
+            for run in next_run.next_runs(
+                source.entry, rates, running.summary, judged.lengths, judged.matter
+            )
+        ],
+        notes=running.trace.provenance.notes,
+        adapters=[
+            row
+            for name, (own, accepted) in (adapters or {}).items()
+            for row in _adapter_rows(name, _judged(answer, own, accepted, limits, seed), own)
+        ],
+        remarks=[*remarks, *_not_believed(contender, judged.verdicts, judged.now)],
+    )
+
+
+def _judged(
+    answer: Recommendation, running: Running, source: Source, limits: Limits, seed: int
+) -> _Judged:
+    """Every length of a drafter where the question asks, and where the engine runs."""
     assert source.rates is not None
     used = running.draft_tokens or source.rates.measured or len(source.rates.by_depth)
     usual = NGRAM_LENGTHS if source.entry.may_propose_nothing else CHAIN_LENGTHS
@@ -54,40 +124,34 @@ def counted_answer(
     )
     in_use = used if running.mean_draft_tokens is None else max(round(running.mean_draft_tokens), 1)
     grid = sorted({cell.winner.batch for cell in answer.optimum.cells})
-    contexts = sorted({cell.winner.context for cell in answer.optimum.cells})
     now = None if running.batch is None else max(round(running.batch), 1)
     judged = verdicts(
-        contender,
+        answer.contenders[0],
         source,
         lengths,
         in_use,
         batches=sorted({*grid, *([] if now is None else [now])}),
-        contexts=contexts,
+        contexts=sorted({cell.winner.context for cell in answer.optimum.cells}),
         limits=limits,
         generator=generator,
     )
-    matter = [v for v in judged if now is None or v.batch == now] or judged
-    return Counters(
-        engine=running.engine,
-        scrapes=list(running.files),
-        of_log=running.is_log,
-        model=running.trace.provenance.model,
-        method=source.method,
-        in_use=_in_use(running, lengths[used], in_use, matter),
-        lengths=[_length(length) for length in lengths],
-        verdicts=[_verdict(verdict, now) for verdict in judged],
-        suffices=all(verdict.suffices for verdict in judged),
-        suffices_now=all(verdict.suffices for verdict in matter),
-        tolerance_ratio=TOLERANCE_RATIO,
-        next=[
-            _next(run)
-            for run in next_run.next_runs(
-                source.entry, source.rates, running.summary, lengths, matter
-            )
-        ],
-        notes=running.trace.provenance.notes,
-        remarks=[*remarks, *_not_believed(contender, judged, now)],
-    )
+    return _Judged(used=used, in_use=in_use, lengths=lengths, verdicts=judged, now=now)
+
+
+def _adapter_rows(name: str, judged: _Judged, running: Running) -> list[AdapterRow]:
+    """What is best for an adapter, at every batch and context."""
+    rows = [_verdict(verdict, judged.now) for verdict in judged.verdicts]
+    length = judged.lengths[judged.used]
+    return [
+        AdapterRow(
+            adapter=name,
+            steps=running.summary.drafts,
+            tokens_per_step=length.tokens_per_step,
+            tokens_per_step_interval=length.interval,
+            **{shared: getattr(row, shared) for shared in _OF_ADAPTERS},
+        )
+        for row in rows
+    ]
 
 
 def _not_believed(

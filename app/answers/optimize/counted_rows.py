@@ -80,12 +80,37 @@ class NextRunRow(Row):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class AdapterRow(Row):
+    """What counts say of one adapter's draft length at one batch and context."""
+
+    adapter: Annotated[str, Column("Adapter, or the model without one.")]
+    steps: Annotated[int, Column("Drafts that were counted.", "drafts")]
+    in_use_draft_tokens: Annotated[int, Column("Length that runs.", "runs K")]
+    tokens_per_step: Annotated[float, Column("Tokens emitted per step.", decimals=2)]
+    tokens_per_step_interval: Annotated[Interval, Column("Its interval.")]
+    batch: Annotated[int, Column("Requests that decode together.")]
+    context: Annotated[int, Column("Cached tokens per request.")]
+    best_draft_tokens: Annotated[int, Column("Best length of which counts tell.", "best K")]
+    gain_ratio: Annotated[float | None, Column("What it gains on what runs.")]
+    gain_ratio_interval: Annotated[Interval | None, Column("Its interval.")]
+    answer: Annotated[str, Column("`keep`, `change` or `unsure`.")]
+    suffices: Annotated[bool, Column("Whether the counts suffice to say so.")]
+
+    @property
+    def gain(
+        self,
+    ) -> Annotated[float | None, Column("Of tokens/s.", "gain %", decimals=1, of=("gain_ratio",))]:
+        """What the best length gains on what runs, in percent."""
+        return None if self.gain_ratio is None else 100.0 * self.gain_ratio
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Counters(Row):
     """What an engine's counters say of its draft length."""
 
     engine: Annotated[str, Column("Engine that was scraped.")]
     scrapes: Annotated[Sequence[str], Column("Files.")]
-    of_log: Annotated[bool, Column("Whether a log tells it, and not counters.")] = False
+    reported_by: Annotated[str, Column("What tells it: `counters`, `log` or `responses`.")]
     model: Annotated[str, Column("Model that was served.")]
     method: Annotated[str, Column("What drafts.")]
     in_use: Annotated[CountedInUse, Column("What runs now.")]
@@ -96,6 +121,9 @@ class Counters(Row):
     tolerance_ratio: Annotated[float, Column("Gain below which nothing is changed.")]
     next: Annotated[Sequence[NextRunRow], Column("What to measure next.")]
     notes: Annotated[str, Column("Notes on the counts.")]
+    adapters: Annotated[
+        Sequence["AdapterRow"], Column("What is best for every adapter, where several are told of.")
+    ] = ()
     remarks: Annotated[
         Sequence[str], Column("What was taken from the engine, assumed, or cannot be.")
     ] = ()

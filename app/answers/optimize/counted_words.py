@@ -69,6 +69,25 @@ def _row(verdict: CountedVerdict) -> VerdictWords:
     )
 
 
+def adapter_tables(counters: Counters) -> list[Table]:
+    """A row an adapter, batch and context; none where nothing tells of adapters."""
+    if not counters.adapters:
+        return []
+    columns = ["adapter", "steps", "tokens_per_step", "in_use_draft_tokens"]
+    return [
+        Table(
+            title="by adapter",
+            rows=counters.adapters,
+            columns=[*columns, "batch", "context", "best_draft_tokens", "gain", "answer"],
+            caption=(
+                "best K: of the lengths that counts tell of, were all requests of this adapter; what"
+                " an adapter's own weights take is not priced"
+            ),
+            once=columns[1:1],
+        )
+    ]
+
+
 def counted_lines(counters: Counters) -> list[str]:
     """What runs, whether to change it, what cannot be known, and what to measure next: a sentence
     each.
@@ -77,6 +96,7 @@ def counted_lines(counters: Counters) -> list[str]:
         *_running(counters),
         *counters.remarks,
         *_verdict_lines(counters),
+        *_adapter_lines(counters),
         *_next_lines(counters),
     ]
 
@@ -98,8 +118,8 @@ def _running(counters: Counters) -> list[str]:
     sure = f" [{low:.3f}, {high:.3f}]" if now.steps else ", over steps that were not counted"
     steps = f"{now.steps:,} drafts" if now.steps else "drafts"
     when = " since it started" if len(counters.scrapes) == 1 else ""
-    if counters.of_log:
-        when = " in its log"
+    if counters.reported_by != "counters":
+        when = f" in its {counters.reported_by}"
     words = f"{engine} ran {lengths}{when}: {steps}, "
     words += f"{now.tokens_per_step:.3f} tokens per step{sure}"
     if now.batch is not None:
@@ -107,7 +127,7 @@ def _running(counters: Counters) -> list[str]:
     lines = [words]
     if now.tpot_s is not None and now.predicted_tpot_s is not None:
         error = now.predicted_tpot_s / now.tpot_s - 1.0
-        teller = "its log tells" if counters.of_log else "it states"
+        teller = "its log tells" if counters.reported_by == "log" else "it states"
         lines.append(
             f"{teller} {plain(now.tpot_s / MILLI)} ms per output token; predicted there:"
             f" {plain(now.predicted_tpot_s / MILLI)} ms ({error:+.0%}), prompts that share"
@@ -159,6 +179,26 @@ def _verdict_lines(counters: Counters) -> list[str]:
     words = "the counters suffice" if enough else "the counters do not suffice"
     why = "more counts could not move the speed by 1 %" if enough else _missing(rows)
     return [*lines, f"{words}: {why}"]
+
+
+def _adapter_lines(counters: Counters) -> list[str]:
+    """That one length serves several adapters, and which length each would run."""
+    lines = []
+    for batch, context in dict.fromkeys((row.batch, row.context) for row in counters.adapters):
+        rows = [row for row in counters.adapters if (row.batch, row.context) == (batch, context)]
+        lengths = {
+            length: [row.adapter for row in rows if row.best_draft_tokens == length]
+            for length in sorted({row.best_draft_tokens for row in rows})
+        }
+        if len(lengths) > 1:
+            own = "; ".join(
+                f"{length_words(length)} of {', '.join(names)}" for length, names in lengths.items()
+            )
+            lines.append(
+                f"adapters differ at batch {batch:,}, context {context:,}: {own}; a server that runs"
+                " one length for all of them gives that up"
+            )
+    return lines
 
 
 def _missing(rows: Sequence[CountedVerdict]) -> str:

@@ -98,9 +98,8 @@ class Designs(Row):
     def headline(self) -> str:
         """What to run, in plain words."""
         row = self.winner
-        several = f"{row.replicas} replicas" if row.replicas > 1 else "1 replica"
         design = (
-            f"{row.design}: {several} on {row.devices} devices, at most {row.batch_cap:,}"
+            f"{row.design}: {row.counted} on {row.devices} devices, at most {row.batch_cap:,}"
             f" requests of a scheduler and {row.token_budget:,} tokens of an iteration:"
             f" {digits(row.objective)} {self.objective.unit}"
         )
@@ -143,7 +142,7 @@ class Designs(Row):
         ]
         if others:
             probability, closest = min(others, key=lambda pair: pair[0])
-            sentence += f"; it beats {closest.design} with {100 * probability:.0f} %"
+            sentence += f"; it beats {closest.design_in_pools} with {100 * probability:.0f} %"
         return (
             f"{sentence}; expected to lose {digits(self.expected_regret)} {self.objective.unit}"
             f" ({100 * self.expected_regret_ratio:.1f} %) by being wrong"
@@ -169,6 +168,8 @@ class Designs(Row):
             " prediction; loses: probability that the first design is better; brackets: 80 %"
             " intervals"
         )
+        if any(row.prompt_workers for row in (*self.choices, *self.alternatives)):
+            caption += "; workers: of prompts + of decoding"
         if self.limits.meaning:
             caption += f"; limits: {self.limits.meaning}"
         return Table(

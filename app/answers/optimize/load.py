@@ -17,11 +17,19 @@ from app.answers.optimize.choices import candidate
 from app.answers.optimize.confirmed import ConfirmedSearch, Finalist, confirmed_search
 from app.answers.optimize.designs import AskedLimits, AskedObjective, Designs, SearchCounts
 from app.answers.optimize.masked import DEFAULT_MODEL, MaskedPolicies, unplayed_rows
+from app.answers.optimize.pools import require_pools
 from app.answers.optimize.recommended import Recommended
 from app.answers.optimize.rows import DesignRow, FinalistRow, SimulatedDesign
-from app.answers.optimize.simulated import DesignRun, Traffic
-from app.answers.placements import listed_placements, marked_placements, one_deployment, placed
+from app.answers.optimize.simulated import DesignRun
+from app.answers.placements import (
+    MarkedPlacement,
+    listed_placements,
+    marked_placements,
+    one_deployment,
+    placed,
+)
 from app.answers.progress import counting
+from app.answers.sizing.traffic import Traffic
 from app.questions.field import inputs_of
 from app.questions.optimize import OptimizeQuestion
 from app.questions.places import is_object
@@ -31,6 +39,7 @@ from costmodel.answers.workload import Load, load_of_requests
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.joint.evaluation import node_load
 from costmodel.optimizers.joint.objective import UNITS, objective_named
+from costmodel.optimizers.joint.search import Design
 from costmodel.optimizers.joint.space import PROMPTS, TOKEN_BUDGETS, JointQuestion
 from costmodel.optimizers.layouts import BATCHES, Layout, layout_named, layout_of, usual_layouts
 from costmodel.optimizers.recommend import compare
@@ -56,10 +65,16 @@ def search_load(question: OptimizeQuestion, masked: MaskedPolicies | None = None
     """
     joint, traffic = _joint_question(question, masked)
     with counting(question.quiet) as report:
-        search = confirmed_search(joint, traffic, simulate=question.simulate, report=report)
+        search = confirmed_search(
+            joint,
+            traffic,
+            simulate=question.simulate,
+            disaggregate=question.disaggregate,
+            report=report,
+        )
     winner, optimum, comparison = search.finalists[0], search.optimum, search.comparison
     entries = []
-    if masked is None and winner.meets(joint.slo):
+    if masked is None and winner.pooled is None and winner.meets(joint.slo):
         best = [winner.design.configuration]
         engines = engines_to_write(question.engines, question.engine)
         entries = [first_deployable(best, engine) for engine in engines]
@@ -100,7 +115,7 @@ def search_load(question: OptimizeQuestion, masked: MaskedPolicies | None = None
     return Recommended(
         inputs=inputs,
         ranking=ranking,
-        unmet=[*marked_placements(optimum.unmet), *unplayed],
+        unmet=[*marked_placements(optimum.unmet), *_poolless(joint, search), *unplayed],
         limits=joint.slo,
         entries=entries,
         folder=folder,
@@ -140,6 +155,8 @@ def _joint_question(
         seed=question.seed,
         floor=None if masked is None else masked.floor,
     )
+    if question.disaggregate:
+        require_pools(joint, simulate=question.simulate)
     return joint, traffic
 
 
@@ -219,6 +236,26 @@ def _finalists(search: ConfirmedSearch) -> list[FinalistRow]:
     return rows
 
 
+def _poolless(joint: JointQuestion, search: ConfirmedSearch) -> list[MarkedPlacement]:
+    """Designs without workers of their own for prompts, and why they have none."""
+    return [
+        MarkedPlacement(
+            model=joint.question.deployment.model,
+            device=design.contender.placement.device,
+            engine=joint.question.deployment.engine,
+            **placed(design),
+            misses="limits" if reason.startswith("SLO") else None,
+            reason=f"pools of {_drafter(joint, design) or 'plain decoding'}: {reason}",
+        )
+        for design, reason in search.refused
+    ]
+
+
+def _drafter(joint: JointQuestion, design: Design) -> str:
+    """What drafts, by name; empty of plain decoding."""
+    return joint.compared.names[design.contender.source] if design.contender.drafts else ""
+
+
 def _row(kind: type[_Design], joint: JointQuestion, finalist: Finalist, **more: Any) -> _Design:
     """A design as a row.
 
@@ -239,9 +276,9 @@ def _row(kind: type[_Design], joint: JointQuestion, finalist: Finalist, **more: 
         context=node_load(design.contender, joint.load).decode_context,
     )
     played = design.acceptance.played
-    drafter = joint.compared.names[design.contender.source] if design.contender.drafts else ""
+    pools = None if finalist.pooled is None else finalist.pooled.plan
     return kind(
-        **candidate(design, drafter),
+        **candidate(design, _drafter(joint, design)),
         **placed(design),
         dp=layout.data,
         ep=layout.expert,
@@ -266,6 +303,8 @@ def _row(kind: type[_Design], joint: JointQuestion, finalist: Finalist, **more: 
         configuration=design.configuration.to_json(),
         agreement=design.acceptance.agreement,
         agreement_interval=None if played is None else played.agreement_bounds,
+        prompt_workers=None if pools is None else pools.prompts,
+        decode_workers=None if pools is None else pools.decoding,
         **more,
     )
 

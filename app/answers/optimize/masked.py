@@ -122,6 +122,9 @@ def masked_policies(question: OptimizeQuestion) -> MaskedPolicies | None:
     of_masked = {"quality-floor": question.quality_floor, "against": question.against or None}
     if not refines(question.method, refining | of_masked):
         return None
+    entry = load_method(question.method)
+    if entry.refine is not None and entry.refine.commit == "fixed_point":
+        raise InputError(_one_way(question), key="--method", value=question.method)
     accepted = (
         "is not searched over: a confidence trace (--trace) says what policies of"
         f" {question.method} commit"
@@ -151,6 +154,17 @@ def masked_policies(question: OptimizeQuestion) -> MaskedPolicies | None:
         policies=policies,
         floor=DEFAULT_FLOOR if question.quality_floor is None else question.quality_floor,
         canvas_tokens=question.canvas,
+    )
+
+
+def _one_way(question: OptimizeQuestion) -> str:
+    """That a window which is corrected until it stands has no policy, and what answers instead."""
+    model = f" --model {question.model}" if question.model else ""
+    trace = f" --trace {question.trace[0]}" if question.trace else ""
+    return (
+        "corrects windows until they stand, so that no policy is to be searched for: `rooftree"
+        f" breakeven{model} --method {question.method}{trace}` says at which batches it pays. Its own"
+        " printed passes come in by `rooftree traces import` (jacobi-passes)"
     )
 
 

@@ -16,6 +16,7 @@ from app.answers.optimize.choices import (
     choice,
     curves,
     drafter,
+    kind_rows,
     schedule_rows,
     shared_schedules,
     topology_rows,
@@ -35,13 +36,20 @@ from app.answers.optimize.rankings import Rankings
 from app.answers.optimize.recommended import Recommended, RecommendedCells, together
 from app.answers.optimize.rows import ChoiceRow
 from app.answers.progress import progress_line
+from app.answers.scoring.certainty import Certainty, how_sure
 from app.exporters.registry import ENGINES
 from app.questions.field import inputs_of
 from app.questions.optimize import DEFAULT_BATCHES, OptimizeQuestion
 from app.questions.places import is_object
 from app.questions.resolve.accepted import named_sources
 from app.questions.resolve.chosen_configuration import configuration_of
-from app.questions.resolve.counters import as_run, counters_source, running_engine, scrapes
+from app.questions.resolve.counters import (
+    as_run,
+    counters_source,
+    running_adapters,
+    running_engine,
+    scrapes,
+)
 from app.questions.resolve.limits import asked_limits, refuse_percentiles
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
@@ -62,6 +70,7 @@ class _Common:
         axes: what may be drafted.
         limits: latency limits.
         running: what an engine ran, where its counters are stated.
+        adapters: what it ran for every adapter, with its acceptance, where that is told.
         scraped: files of these counters.
         masked: policies of masked blocks, which compete in the place of drafts; None: drafts do.
     """
@@ -69,6 +78,7 @@ class _Common:
     axes: DraftAxes
     limits: Limits
     running: Running | None
+    adapters: Mapping[str, tuple[Running, Source]]
     scraped: Sequence[Path]
     masked: MaskedPolicies | None
 
@@ -111,8 +121,11 @@ def search_points(
             engines=engines_to_write(question.engines, names["engine"]),
             counters=None
             if running is None
-            else counted_answer(search, running, common.limits, question.seed, remarks),
+            else counted_answer(
+                search, running, common.limits, question.seed, remarks, common.adapters
+            ),
             masked=masked,
+            by_kind=question.by_kind,
             seed=question.seed,
         )
     if several or not answers:
@@ -135,6 +148,12 @@ def _common(
         axes=draft_axes(question, None if masked is None else masked.policies),
         limits=asked_limits(question.slo_ttft, question.slo_tpot),
         running=running,
+        adapters={
+            name: (own, _counted(question, own))
+            for name, own in running_adapters(scraped, question.model).items()
+        }
+        if scraped
+        else {},
         scraped=scraped,
         masked=masked,
     )
@@ -193,15 +212,18 @@ def _searched(
     return searches, unmet
 
 
+def _counted(question: OptimizeQuestion, running: Running) -> Source:
+    """The drafter of an engine's drafts, at the acceptance that was counted."""
+    return counters_source(
+        running, question.method, question.match_rate, question.draft_tokens or ()
+    )
+
+
 def _configured(
     question: OptimizeQuestion, common: _Common
 ) -> Callable[[ModelCell], tuple[DecodingConfiguration, list[Source]]]:
     """What makes the configuration of a cell and the drafters that compete in it."""
-    counted = None
-    if common.running is not None:
-        counted = counters_source(
-            common.running, question.method, question.match_rate, question.draft_tokens or ()
-        )
+    counted = None if common.running is None else _counted(question, common.running)
     options = deployment_options(question)
 
     def configured(cell: ModelCell) -> tuple[DecodingConfiguration, list[Source]]:
@@ -249,6 +271,13 @@ def _names(search: Recommendation) -> dict[str, str]:
     return {name: getattr(where, name) for name in LISTED}
 
 
+def _how_sure(search: Recommendation) -> Certainty:
+    """How sure what wins first is."""
+    first = search.winners[0]
+    source = None if first.topology == "off" else search.source(first)
+    return how_sure(search.question.deployment, source)
+
+
 def _folder_name(names: Mapping[str, str]) -> str:
     """The folder of a cell among several: `llama-3.1-8b--l4--vllm`."""
     parts = (Path(name).name for name in names.values())
@@ -265,6 +294,7 @@ def recommended(
     engines: Sequence[str] = ENGINES,
     counters: Counters | None = None,
     masked: MaskedPolicies | None = None,
+    by_kind: bool = False,
     seed: int = 0,
 ) -> Recommended:
     """The answer of one cell.
@@ -278,7 +308,8 @@ def recommended(
         engines: that files are written for.
         counters: what an engine's counters say of what runs, where they are stated.
         masked: policies of masked blocks that were searched; None: drafts were.
-        seed: of the intervals of policies.
+        by_kind: say what draft lengths by kind of requests gain.
+        seed: of the intervals of policies, and of replays by kind.
     """
     first = search.winners[0]
     schedules = schedule_rows(search)
@@ -309,6 +340,7 @@ def recommended(
             schedule_loss_ratio=main.schedule_loss_ratio if main is not None else 0.0,
             schedules=schedules,
             context_schedules=shared_schedules(search),
+            kind_lengths=kind_rows(search, seed) if by_kind else [],
             dropped_batches=list(search.optimum.dropped_batches),
             drafters=[drafter(s, n) for s, n in zip(search.sources, search.names, strict=True)],
             curves=curves(search),
@@ -317,6 +349,7 @@ def recommended(
             counters=counters,
             quality=None if masked is None else masked.quality,
             pays=None if masked is None else paying_policies(search, seed),
+            how_sure=_how_sure(search),
         ),
         unmet=unmet,
         search=search,

@@ -15,12 +15,14 @@ from app.answers.optimize.rows import (
     ContextScheduleRow,
     DrafterRow,
     Emission,
+    KindLengthsRow,
     MaskedQuality,
     PayingPolicy,
     Range,
     SharedSchedule,
     TopologyBestRow,
 )
+from app.answers.scoring.certainty import Certainty
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +36,7 @@ class Background(Row):
         schedule_loss_ratio: its mean loss against the best draft length.
         schedules: one per drafter and context.
         context_schedules: one per drafter for all contexts, where there are several.
+        kind_lengths: draft lengths by kind of requests, where they were asked for.
         dropped_batches: those that were left out, as plain decoding does not fit there.
         drafters: that competed.
         curves: tokens per step of everything compared.
@@ -42,6 +45,7 @@ class Background(Row):
         counters: what an engine's counters say, where they were stated.
         quality: what quality of masked blocks means, where their policies were searched.
         pays: at which batches chosen policies beat the model decoded token by token.
+        how_sure: of what wins at the first batch and context.
     """
 
     inputs: Mapping[str, Any]
@@ -50,6 +54,7 @@ class Background(Row):
     schedule_loss_ratio: float
     schedules: Sequence[ContextScheduleRow]
     context_schedules: Sequence[SharedSchedule]
+    kind_lengths: Sequence[KindLengthsRow]
     dropped_batches: Sequence[int]
     drafters: Sequence[DrafterRow]
     curves: Sequence[Emission]
@@ -58,6 +63,7 @@ class Background(Row):
     counters: Counters | None = None
     quality: MaskedQuality | None = None
     pays: Sequence[PayingPolicy] | None = None
+    how_sure: Certainty | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +110,7 @@ _EMPTY: Mapping[str, object] = {
     "exports": {},
     "schedule_loss_ratio": 0.0,
 }
-_OPTIONAL = ("counters", "quality", "pays")
+_OPTIONAL = ("counters", "quality", "pays", "how_sure")
 
 
 def read_rankings(saved: Mapping[str, Any]) -> Rankings:

@@ -13,11 +13,12 @@ from app.answers.answer import Answer, Table
 from app.answers.cells import LISTED, MarkedCell, reason_lines, several
 from app.answers.deployables import Deployable, file_lines, write_all
 from app.answers.optimize import words
-from app.answers.optimize.counted_words import counted_lines, counted_table
+from app.answers.optimize.counted_words import adapter_tables, counted_lines, counted_table
 from app.answers.optimize.designs import Designs
 from app.answers.optimize.neighbour_words import neighbour_lines, neighbour_table
 from app.answers.optimize.rankings import Background, Rankings
 from app.answers.optimize.rows import Candidate, CellRow, ChoiceRow, MaskedQuality, PolicyRow
+from app.answers.scoring.certainty import certainty_lines
 from app.answers.sentences import folded
 from costmodel.answers.workload import Limits
 from costmodel.optimizers.recommend import Recommendation
@@ -136,6 +137,7 @@ class Recommended(Answer):
             yield from self.explained()
         if ranking.counters is not None:
             yield counted_table(ranking.counters)
+            yield from adapter_tables(ranking.counters)
             yield from map(folded, counted_lines(ranking.counters))
         yield from map(folded, words.drafter_lines(self.recommendation, ranking.by_topology))
         yield from map(folded, words.margin_lines(ranking.cells))
@@ -143,6 +145,9 @@ class Recommended(Answer):
         yield from map(
             folded, words.shared_schedule_lines(self.recommendation, ranking.context_schedules)
         )
+        yield from map(folded, words.kind_lines(ranking.kind_lengths))
+        if ranking.how_sure is not None:
+            yield from certainty_lines([ranking.how_sure])
         if ranking.dropped_batches:
             dropped = ", ".join(map(str, ranking.dropped_batches))
             yield f"left out, too large for memory: batch {dropped}"
@@ -259,6 +264,8 @@ class RecommendedCells(Answer):
     def shown(self) -> Iterator[Table | str]:
         """Who wins where in all cells."""
         yield from _winners(self.inputs, self.limits, list(self.by_folder.values()), self.unmet)
+        sure = (answer.rankings.how_sure for answer in self.by_folder.values())
+        yield from certainty_lines([one for one in sure if one is not None])
         if self.inputs["explain"]:
             for name, answer in self.by_folder.items():
                 yield from answer.explained(name)

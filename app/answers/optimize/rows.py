@@ -197,6 +197,17 @@ class DesignRow(Candidate):
         float | None, Column("Share of tokens that one token a pass puts there.", decimals=3)
     ] = None
     agreement_interval: Annotated[Interval | None, Column("Its 80 % interval.")] = None
+    prompt_workers: Annotated[
+        int | None, Column("That compute prompts alone; None: replicas do both.")
+    ] = None
+    decode_workers: Annotated[int | None, Column("That decode; None: replicas do both.")] = None
+
+    @property
+    def counted(self) -> str:
+        """How many replicas, or workers of two pools."""
+        if self.prompt_workers is not None:
+            return f"{self.prompt_workers} prompt and {self.decode_workers} decode workers"
+        return f"{self.replicas} replicas" if self.replicas > 1 else "1 replica"
 
     @property
     def design(
@@ -222,7 +233,7 @@ class FinalistRow(DesignRow):
 
     @property
     def run(self) -> Annotated[str, Column("What to run.", of=("drafter", "draft"))]:
-        """What is drafted, and what the design misses."""
+        """What is drafted, on which pools, and what the design misses."""
         return self._marked(self.words)
 
     @property
@@ -230,7 +241,14 @@ class FinalistRow(DesignRow):
         """The design in a cell, and what it misses."""
         return self._marked(self.design)
 
+    @property
+    def design_in_pools(self) -> str:
+        """The design, and its pools where prompts have workers of their own."""
+        return self.design if self.prompt_workers is None else f"{self.design}, {self.counted}"
+
     def _marked(self, words: str) -> str:
+        if self.prompt_workers is not None:
+            words += f", {self.prompt_workers} + {self.decode_workers} workers"
         if self.meets_limits:
             return words
         missed = "misses limits" if self.carries_load else "carries a part of the load"
@@ -406,6 +424,14 @@ class ContextScheduleRow(Row):
     schedule: Annotated[Sequence[Range], Column("First batch, last batch and draft tokens.")]
     schedule_loss_ratio: Annotated[float, Column("Mean loss against the best length.")]
     schedule_worst_loss_ratio: Annotated[float, Column("Most that a batch loses.")]
+    idle_loss_ratio: Annotated[
+        float | None,
+        Column("Most that its ranges without drafts lose to a server without the drafter."),
+    ] = None
+    gain_over_off_ratio: Annotated[
+        float | None,
+        Column("What ranges that draft gain on average over a server without the drafter."),
+    ] = None
     configuration: Annotated[Mapping[str, Any], Column("What to run, as `--config` reads it.")]
 
 
@@ -428,6 +454,28 @@ class SharedSchedule(Row):
     schedule_loss_ratio: Annotated[float, Column("Mean loss against the best length.")]
     contexts: Annotated[Sequence[ContextLoss], Column("What it loses at each context.")]
     configuration: Annotated[Mapping[str, Any], Column("What to run, as `--config` reads it.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KindLengthRow(Row):
+    """A kind of requests and its draft length."""
+
+    kind: Annotated[str, Column("Kind of prompts.")]
+    share: Annotated[float, Column("Share of the requests.")]
+    draft_tokens: Annotated[int, Column("Draft tokens; 0: it opts out.")]
+    tokens_per_step: Annotated[float, Column("Tokens per step of its requests.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KindLengthsRow(Row):
+    """Draft lengths by kind of requests beside one for all."""
+
+    drafter: Annotated[str, Column("What drafts.")]
+    batch: Annotated[int, Column("Requests.")]
+    context: Annotated[int, Column("Cached tokens per request.")]
+    draft_tokens: Annotated[int, Column("The best draft length for all.")]
+    lengths: Annotated[Sequence[KindLengthRow], Column("The best draft length of every kind.")]
+    gain_ratio: Annotated[float, Column("Tokens per second over those with one length.")]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,15 +8,13 @@ predicts of the same replica. Leaves out which designs are simulated (`app.answe
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from costmodel.answers.workload import Limits
+from app.answers.sizing.traffic import OPEN_REQUESTS, Traffic, open_requests
 from costmodel.optimizers.joint.search import Design
 from costmodel.optimizers.joint.space import JointQuestion
 from hardware_profiles.errors import RooftreeError
@@ -30,26 +28,7 @@ from simulator.scenario.file import checked_scenario
 WAVES = 5  # requests of a user, two of which warm up
 WARM_UP_WAVES = 2
 LEAST_REQUESTS = 32
-OPEN_REQUESTS = 240  # of a replica where a rate is stated
-LEAST_BEYOND = 20  # requests beyond a percentile, which it is then known from
 MOST_OPEN_REQUESTS = 16 * OPEN_REQUESTS  # where a backlog seems to grow
-
-
-@dataclass(frozen=True, kw_only=True)
-class Traffic:
-    """The requests that designs are simulated with.
-
-    Args:
-        requests: recorded ones; None: drawn.
-        count: of recorded ones that are simulated.
-        prompt_tokens: law of the prompt's tokens.
-        output_tokens: law of the output's tokens.
-    """
-
-    requests: Path | None
-    count: int = OPEN_REQUESTS
-    prompt_tokens: str
-    output_tokens: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,13 +134,7 @@ class Simulations:
 
 
 def _sections(question: JointQuestion, design: Design, traffic: Traffic) -> dict[str, Any]:
-    drawn: dict[str, Any] = {
-        "prompt_tokens": traffic.prompt_tokens,
-        "output_tokens": traffic.output_tokens,
-    }
-    requests: dict[str, Any] = (
-        drawn if traffic.requests is None else {"file": str(traffic.requests)}
-    )
+    requests = traffic.lengths
     if traffic.requests is not None and question.rate_stated:
         # the recorded arrivals, sped up to the share of a replica
         requests |= {"count": traffic.count, "arrivals": "recorded"}
@@ -184,13 +157,6 @@ def _sections(question: JointQuestion, design: Design, traffic: Traffic) -> dict
             "max_requests": design.scheduler.max_requests,
         },
     }
-
-
-def open_requests(slo: Limits) -> int:
-    """Requests of a simulation at a stated rate; of a percentile enough lie beyond it."""
-    if slo.highest_percentile is None:
-        return OPEN_REQUESTS
-    return max(OPEN_REQUESTS, math.ceil(LEAST_BEYOND / (1.0 - slo.highest_percentile / 100.0)))
 
 
 def _share(question: JointQuestion, design: Design) -> float:

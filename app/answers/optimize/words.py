@@ -3,12 +3,19 @@
 from collections.abc import Iterator, Sequence
 
 from app.answers.breakeven.rows import twin_words
-from app.answers.drafting import TOPOLOGY_WORDS
+from app.answers.drafting import TOPOLOGY_WORDS, draft_words
 from app.answers.numbers import LOPSIDED, lopsided, plain
-from app.answers.optimize.rows import CellRow, ContextScheduleRow, SharedSchedule, TopologyBestRow
+from app.answers.optimize.rows import (
+    CellRow,
+    ContextScheduleRow,
+    KindLengthsRow,
+    SharedSchedule,
+    TopologyBestRow,
+)
 from costmodel.answers.estimate import estimate
 from costmodel.answers.positions import context_remark
 from costmodel.drafters.checkpoint import brings_its_head
+from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.margins import TIE_RATIO
 from costmodel.optimizers.recommend import Recommendation
@@ -72,8 +79,27 @@ def drafter_lines(search: Recommendation, best: Sequence[TopologyBestRow]) -> It
         own = [contender for contender in search.contenders if contender.source == index]
         remarks = (candidate.remark for contender in own for candidate in contender.candidates)
         yield from (f"  {remark}" for remark in dict.fromkeys(remarks) if remark)
+        yield from _by_context(own)
     if any(row.topology not in ("off", "chain", "block") for row in best):
         yield from _who_wins(best)
+
+
+def _by_context(contenders: Sequence[Contender]) -> Iterator[str]:
+    """What a drafter's longest chain emits at every context, where that was replayed by context."""
+    if not contenders or contenders[0].contexts is None:
+        return
+    longest = [
+        max(
+            (a for a in contender.candidates if a.topology in ("off", "chain")),
+            key=lambda a: a.draft_tokens,
+        )
+        for contender in contenders
+    ]
+    parts = "; ".join(
+        f"{a.tokens_per_step:.2f} at {', '.join(map(plain, contender.contexts or ()))}"
+        for contender, a in zip(contenders, longest, strict=True)
+    )
+    yield f"  replayed by context: {draft_words(longest[0])} emits {parts}"
 
 
 def _who_wins(best: Sequence[TopologyBestRow]) -> Iterator[str]:
@@ -132,18 +158,47 @@ def margin_lines(cells: Sequence[CellRow]) -> Iterator[str]:
 def schedule_lines(
     search: Recommendation, schedules: Sequence[ContextScheduleRow]
 ) -> Iterator[str]:
-    """The draft length by batch of the drafter that wins at the smallest batch, at every
+    """The draft length by batch of the drafter that wins at the smallest batch that drafts, at every
     context.
     """
     for schedule, row in zip(search.optimum.schedules, schedules, strict=True):
-        first = next(c.winner for c in search.optimum.cells if c.winner.context == schedule.context)
-        if first.topology == "off" or first.contender.source != schedule.source:
+        here = (c.winner for c in search.optimum.cells if c.winner.context == schedule.context)
+        first = next((winner for winner in here if winner.topology != "off"), None)
+        if first is None or first.contender.source != schedule.source:
             continue
         yield (
             f"schedule of {row.drafter} at context {row.context:,}: {_ranges_words(row)}"
             f" ({_loss_words(row.schedule_worst_loss_ratio)})"
         )
         yield from _against_table(search, schedule)
+        yield from _off_lines(search, schedule)
+
+
+def _off_lines(search: Recommendation, scheduled: MethodSchedule) -> Iterator[str]:
+    """What ranges without drafts cost, as their drafter stays loaded, and whether it is better left
+    out altogether.
+    """
+    against = scheduled.against_off
+    if against is None or (against.worst_loss_ratio < TIE_RATIO and not against.off_altogether):
+        return
+    if against.off_altogether:
+        yield (
+            "  off altogether: the best ranges that draft are"
+            f" {100 * -against.gain_ratio:.1f} % slower on average than a server without the drafter"
+        )
+    else:
+        yield (
+            f"  {100 * against.gain_ratio:.1f} % faster on average than a server without the drafter,"
+            f" {100 * against.worst_loss_ratio:.1f} % slower at the batch that loses most"
+        )
+    if against.idle_loss_ratio is not None:
+        setting = search.contenders[scheduled.source].setting
+        runs = setting.engine.idle_drafter.follows and setting.drafter.kv_values_per_token
+        why = f", and {setting.engine.name} runs it to keep its cache in step" if runs else ""
+        yield (
+            f"  K=0 leaves the drafter loaded{why}: up to"
+            f" {100 * max(against.idle_loss_ratio, 0.0):.1f} % slower than without it"
+        )
 
 
 def _loss_words(loss_ratio: float) -> str:
@@ -174,6 +229,26 @@ def shared_schedule_lines(
             f" {_ranges_words(row)} ({100 * lost:.1f} % slower on average than the best K, a"
             f" schedule of each context {100 * own:.1f} %; most at context {worst.context:,}:"
             f" {100 * worst.loss_ratio:.1f} and {100 * worst.own_schedule_loss_ratio:.1f} %)"
+        )
+
+
+def kind_lines(rows: Sequence[KindLengthsRow]) -> Iterator[str]:
+    """What a draft length for every kind of requests gains over one for all."""
+    for row in rows:
+        own = ", ".join(
+            f"{length.kind} K={length.draft_tokens}"
+            if length.draft_tokens
+            else f"{length.kind} off"
+            for length in row.lengths
+        )
+        yield (
+            f"by kind at batch {plain(row.batch)}, context {plain(row.context)}, {row.drafter}: {own}:"
+            f" {100 * row.gain_ratio:.1f} % faster than K={row.draft_tokens} for all"
+        )
+    if rows:
+        yield (
+            "  as many requests of a kind run together as were recorded, and every request verifies"
+            " its own draft; an engine that pads all to the longest gains nothing"
         )
 
 

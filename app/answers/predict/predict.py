@@ -15,6 +15,7 @@ from app.answers.explanations import ExplainedStep, explained_step, roofs_of
 from app.answers.feasible import Settings, require_cell, settings_of
 from app.answers.planned import planned_answer
 from app.answers.predict.rows import PredictionRow, Predictions
+from app.answers.scoring.certainty import Certainty, how_sure
 from app.questions.field import inputs_of, refuse
 from app.questions.predict import PredictQuestion
 from app.questions.resolve.accepted import (
@@ -116,6 +117,7 @@ def answer(question: PredictQuestion) -> Answer:
     looked_up = source is not None and source.looked_up
     rows: list[PredictionRow | MarkedCell] = []
     configurations: list[Acceptance] = []
+    sure: list[Certainty] = []
     for cell, setting in settings:
         configuration = with_options(chosen, cell)
         cell_source = (
@@ -129,6 +131,8 @@ def answer(question: PredictQuestion) -> Answer:
         ):
             configurations = _configurations(cell_source, drafts, question.seed, (setting, *grid))
         rows += _rows(configuration, setting, configurations, drafts, grid, wanted)
+        if not isinstance(setting, str):
+            sure.append(how_sure(configuration.deployment, cell_source))
     able = [setting for _, setting in settings if not isinstance(setting, str)]
     listed = {name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in cells[0]}
     return Predictions(
@@ -137,6 +141,7 @@ def answer(question: PredictQuestion) -> Answer:
         | listed,
         acceptance=None if source is None else acceptance(source, configurations),
         predictions=rows,
+        how_sure=sure,
         remarks=numbers_words(source, configurations),
         roofs=roofs_of(able[0]),
         limits=limits,

@@ -9,6 +9,7 @@ from app.answers.cells import LISTED, MarkedCell, reason_lines, several
 from app.answers.estimates import Interval, KnownAcceptance, Phases, UncertainTerm
 from app.answers.explanations import ExplainedStep, Roofs
 from app.answers.numbers import LOPSIDED, lopsided
+from app.answers.scoring.certainty import Certainty, certainty_lines
 from costmodel.answers.workload import Limits
 
 
@@ -113,6 +114,7 @@ class Predictions(Answer):
         acceptance: where tokens per step come from; None where nothing is drafted.
         predictions: a row for every cell, in the order of models, devices and engines, contexts,
             batches and drafts.
+        how_sure: an entry for every model, device and engine that can be run.
         remarks: sentences about the acceptance, which are shown and stand in `acceptance`.
         roofs: of the first device, for the page of explanations.
         limits: of latency that rows are compared with.
@@ -122,6 +124,7 @@ class Predictions(Answer):
     unwritten: ClassVar[tuple[str, ...]] = ("remarks", "roofs", "limits")
     acceptance: KnownAcceptance | None
     predictions: Sequence[PredictionRow | MarkedCell]
+    how_sure: Sequence[Certainty]
     remarks: Sequence[str]
     roofs: Roofs
     limits: Limits
@@ -180,6 +183,7 @@ class Predictions(Answer):
             if row.explain is not None:
                 yield from _explained(row, row.explain)
         yield from self.remarks
+        yield from certainty_lines(self.how_sure)
 
 
 def _plans(rows: Sequence[PredictionRow]) -> Table:

@@ -116,7 +116,11 @@ class InspectedRecording(InspectedFile):
                 title="tokens per step",
                 rows=self.kinds,
                 columns=["kind", "requests", "tokens", "tokens_per_step"],
-                spread={"tokens_per_step": [f"K={k}" for k in self.inputs["draft_tokens"]]},
+                spread={
+                    "tokens_per_step": [
+                        f"K={k}" if k else "off" for k in self.inputs["draft_tokens"]
+                    ]
+                },
             )
 
 

@@ -12,12 +12,12 @@ from app.answers.answer import Answer, Column, Row, Table
 from app.questions.field import inputs_of
 from app.questions.recordings import TracesListQuestion
 from costmodel.acceptance_library import target_slug
+from costmodel.answers.settings import stated_method
 from costmodel.answers.uncertainty import interval
 from costmodel.draft_shape import OWN, DraftShape, chain, shape_of
 from costmodel.laws.acceptance import Acceptance, from_replay
 from costmodel.method_library import load_method
 from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
-from costmodel.optimizers.drafters.named_drafters import slug_of
 from costmodel.optimizers.drafters.sources import Source, trace_source
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
@@ -141,7 +141,7 @@ def answer(question: TracesListQuestion) -> ShippedTraces:
     Raises:
         InputError: none is left.
     """
-    method = None if question.method is None else slug_of(question.method)
+    method = None if question.method is None else stated_method(question.method, key="method")
     rows = []
     for name, path in shipped().items():
         about, opened = _opened(path)

@@ -132,6 +132,7 @@ def answer(question: TracesLossesQuestion) -> Losses:
             rows += trace_losses(
                 trace_source(path),
                 devices=names_of(question.device, "--device"),
+                tensor_parallel=question.tp,
                 engine=question.engine,
                 batches=question.batch,
                 context=question.context,
@@ -168,6 +169,7 @@ def trace_losses(
     source: Source,
     *,
     devices: Sequence[str],
+    tensor_parallel: int = 1,
     engine: str,
     batches: Sequence[int],
     context: int,
@@ -178,6 +180,7 @@ def trace_losses(
     Args:
         source: the recording.
         devices: names.
+        tensor_parallel: devices that share the model.
         engine: name.
         batches: requests that decode together.
         context: cached tokens per request.
@@ -189,7 +192,9 @@ def trace_losses(
     known = known_drafts(source, seed=seed)
     rows = []
     for device in devices:
-        where = DeploymentNames(model=source.model, device=device, engine=engine)
+        where = DeploymentNames(
+            model=source.model, device=device, tensor_parallel=tensor_parallel, engine=engine
+        )
         question = DecodingConfiguration(deployment=where)
         (drafter,) = competing(question, [source])
         setting = build_setting(drafter_question(question, drafter))

@@ -109,13 +109,14 @@ def held_out_batches(
 
 def _batch(comparison: PolicyComparison, method: str, model: str) -> HeldOutBatch:
     """One batch: what each policy does, ours first, and by how much ours is faster."""
-    outcomes = (comparison.ours, *comparison.published)
+    ours = [comparison.ours, *([comparison.schedule] if comparison.schedule else [])]
+    outcomes = (*ours, *comparison.published)
     return HeldOutBatch(
         method=method,
         model=model,
         batch=comparison.batch,
         context=comparison.context,
-        policies=[_policy(outcome, comparison.batch) for outcome in outcomes],
+        policies=[_policy(outcome, comparison) for outcome in outcomes],
         best_published=comparison.best.policy.name,
         gain_ratio=comparison.gain_ratio,
         gain_interval=comparison.gain_interval,
@@ -128,16 +129,19 @@ def _batch(comparison: PolicyComparison, method: str, model: str) -> HeldOutBatc
     )
 
 
-def _policy(outcome: Outcome, batch: int) -> HeldOutPolicy:
+def _policy(outcome: Outcome, comparison: PolicyComparison) -> HeldOutPolicy:
     runs = Counter(_draft_words(draft) for draft in outcome.drafts)
+    gain = None if outcome is comparison.schedule else comparison.schedule_gain(outcome)
     return HeldOutPolicy(
-        batch=batch,
+        batch=comparison.batch,
         policy=outcome.policy.name,
         source=outcome.policy.source or None,
         drafts=[HalvesOfDraft(draft=draft, halves=count) for draft, count in runs.most_common()],
         tokens_per_step=outcome.tokens_per_step,
         tokens_per_s=outcome.tokens_per_s,
         tokens_per_s_interval=outcome.interval,
+        schedule_gain_ratio=None if gain is None else gain[0],
+        schedule_gain_interval=None if gain is None else gain[1],
     )
 
 

@@ -133,6 +133,24 @@ class HeldOutPolicy(Row):
     tokens_per_step: Annotated[float, Column("Emitted per step.", "tokens/step", decimals=3)]
     tokens_per_s: Annotated[float, Column("Of the batch.", "tokens/s", decimals=0)]
     tokens_per_s_interval: Annotated[Interval, Column("Its 80 % interval.")]
+    schedule_gain_ratio: Annotated[
+        float | None,
+        Column(
+            "Tokens/s of one chain or static tree for the batch over its own, less 1; below 0: the"
+            " one shape loses."
+        ),
+    ]
+    schedule_gain_interval: Annotated[Interval | None, Column("Its 80 % interval.")]
+
+    @property
+    def chooses_by_step(self) -> bool:
+        """Whether it is published, and what is verified differs from step to step."""
+        return self.source is not None and any("+" in run.draft for run in self.drafts)
+
+    @property
+    def one_shape(self) -> Annotated[str, Column("That gain in percent.", "one shape")]:
+        """The gain of one shape for the batch in percent; empty where it is that shape."""
+        return "" if self.schedule_gain_ratio is None else f"{self.schedule_gain_ratio:+.1%}"
 
     @property
     def runs(self) -> Annotated[str, Column("What the policy ran.", "what it runs")]:
@@ -170,7 +188,10 @@ class HeldOutBatch(Row):
     model: Annotated[str, Column("Target model.")]
     batch: Annotated[int, Column("Requests that decode together.")]
     context: Annotated[int, Column("Cached tokens per request.")]
-    policies: Annotated[Sequence[HeldOutPolicy], Column("Ours first, then the fastest first.")]
+    policies: Annotated[
+        Sequence[HeldOutPolicy],
+        Column("Ours first, then one shape for the batch, then the fastest first."),
+    ]
     best_published: Annotated[str, Column("The policy that does best over all halves.")]
     gain_ratio: Annotated[float, Column("Tokens/s of ours over the best one's, less 1.")]
     gain_interval: Annotated[Interval, Column("Its 80 % interval.")]
@@ -202,6 +223,22 @@ class HeldOutBatch(Row):
             f" {self.half_gain_ratio:+.1%}"
         )
 
+    @property
+    def schedule_words(self) -> str:
+        """One shape for the batch beside who chooses at every step, as a sentence; empty where
+        neither is there.
+        """
+        choosing = [policy for policy in self.policies if policy.chooses_by_step]
+        if not choosing or choosing[0].schedule_gain_ratio is None:
+            return ""
+        best = max(choosing, key=lambda policy: policy.tokens_per_s)
+        assert best.schedule_gain_ratio is not None and best.schedule_gain_interval is not None
+        low, high = best.schedule_gain_interval
+        return (
+            f"one shape for the batch against {best.policy}, the best that chooses at every step:"
+            f" {best.schedule_gain_ratio:+.1%} [{low:+.1%}, {high:+.1%}]"
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOutPolicies(Answer):
@@ -227,7 +264,9 @@ class HeldOutPolicies(Answer):
                     f"batch {row.batch}, {row.method} for {row.model} on {self.inputs['device']}"
                 ),
                 rows=row.lines,
-                columns=["policy", "runs", "tokens_per_step", "tokens_per_s"],
+                columns=["policy", "runs", "tokens_per_step", "tokens_per_s", "one_shape"],
                 caption="brackets: 80 % intervals",
             )
             yield row.words
+            if row.schedule_words:
+                yield row.schedule_words

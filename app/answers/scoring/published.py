@@ -1,5 +1,4 @@
-"""How far were answers off on published serving runs of GPUs, overall and on those most like a
-question?
+"""How far were answers off on published serving runs of GPUs on which the model was developed?
 
 A summary that is committed, made of the answer of `score`; the runs themselves are their
 publishers'. Leaves out what was measured by rooftree itself (`real_runs`).
@@ -20,7 +19,6 @@ from costmodel.engine_library import load_engine
 from hardware_profiles.errors import InputError
 
 FILE = Path(__file__).with_name("published_errors.json")
-LEAST_RUNS = 20  # fewer say little of the next one
 QUANTITIES = ("tpot", "ttft")
 SAMPLED = 5  # runs, of which one is kept
 DECILES = tuple(range(10, 100, 10))
@@ -63,23 +61,6 @@ def published_errors() -> tuple[PublishedErrors, ...]:
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"is damaged ({type(error).__name__}); reinstall", file=FILE) from None
-
-
-def most_like(engine: str, device: str) -> PublishedErrors:
-    """The narrowest group with enough runs: of this engine on this device, of the device, of the
-    engine, or all.
-
-    Args:
-        engine: by name.
-        device: shipped name; of a device with other kernels (`NAME--KERNELS`) the plain one.
-    """
-    groups = {(group.engine, group.device): group for group in published_errors()}
-    plain = device.partition("--")[0]
-    for key in ((engine, plain), ("", plain), (engine, ""), ("", "")):
-        group = groups.get(key)
-        if group is not None and group.tpot is not None and group.tpot["runs"] >= LEAST_RUNS:
-            return group
-    return published_errors()[0]
 
 
 def summarised(score: Json) -> dict[str, Any]:

@@ -152,7 +152,13 @@ def _drafting(base: Prepared, length: int) -> Prepared:
     return prepare(base.written.model_copy(update={"speculation": speculation}))
 
 
-def points_of(setting: ServingVariant, share: float, seed: int, report: Report) -> Point:
+def points_of(
+    setting: ServingVariant,
+    share: float,
+    seed: int,
+    report: Report,
+    points: dict[float, LoadPoint],
+) -> Point:
     """What a setting does at a rate, in runs that are long enough to say so; each rate is looked at
     once.
 
@@ -161,10 +167,11 @@ def points_of(setting: ServingVariant, share: float, seed: int, report: Report) 
         share: of requests that must be within the limits.
         seed: of all draws: arrivals of every rate are those of another, nearer together.
         report: called with what runs, and how many requests of how many have ended.
+        points: by rate, to which those that are looked at are added.
     """
     own, changes = setting.prepared, dict(setting.changes or {})
     assert own is not None
-    slo, points = own.written.slo, {}
+    slo = own.written.slo
 
     def at(rate_per_s: float) -> LoadPoint:
         if rate_per_s not in points:
@@ -235,8 +242,9 @@ def highest_rates(
     share: float,
     seeds: Sequence[int],
     report: Report,
-) -> tuple[list[HighestRate], list[LoadPoint]]:
-    """The highest rate of every setting, and what happens at stated rates.
+) -> tuple[list[HighestRate], list[LoadPoint], list[LoadPoint]]:
+    """The highest rate of every setting, what happens at stated rates, and at all that were looked
+    at.
 
     Args:
         settings: some with a scenario.
@@ -245,19 +253,21 @@ def highest_rates(
         seeds: of all draws; rates of further ones make the interval.
         report: see `points_of`.
     """
-    highest, shown = [], []
+    highest, shown, tried = [], [], []
     for setting in settings:
         if setting.prepared is None:
             highest.append(HighestRate(name=setting.name, reason=setting.reason))
             continue
-        at = points_of(setting, share, seeds[0], report)
+        looked_at: dict[float, LoadPoint] = {}
+        at = points_of(setting, share, seeds[0], report, looked_at)
         points = [at(rate) for rate in rates]
         shown += points
         good = [point.rate_per_s for point in points if point.metrics["is_kept"]]
         written = setting.prepared.written.requests.rate_per_s
         best, lost = highest_rate(at, max(good, default=rates[0] if rates else written or 1.0))
+        tried += [looked_at[rate] for rate in sorted(looked_at)]
         others = [
-            highest_rate(points_of(setting, share, seed, report), best.rate_per_s)[0]
+            highest_rate(points_of(setting, share, seed, report, {}), best.rate_per_s)[0]
             for seed in seeds[1:]
             if best is not None and lost is not None
         ]
@@ -278,4 +288,4 @@ def highest_rates(
         highest.append(
             HighestRate(name=setting.name, point=best, lost=lost, reason=reason, interval=interval)
         )
-    return highest, shown
+    return highest, shown, tried

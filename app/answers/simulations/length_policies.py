@@ -20,26 +20,31 @@ from hardware_profiles.errors import InputError, UnknownNameError
 from simulator.engine import simulate
 from simulator.loop.length_policies import (
     LengthPolicy,
+    long_run_verification,
     nightjar,
     sglang_throughput,
     sglang_tiers,
+    tensorrt_gate,
     vllm_lengths,
     vllm_verification,
 )
 from simulator.loop.options import Scenario, SpeculationOptions
 from simulator.loop.request import Workload
+from simulator.results.metrics import SimulationResult
 from simulator.scenario.build import Prepared
 from traces.replay.walk import replay_chain
 
-OURS, PLAIN, EXPECTED, ORACLE = "ours", "plain", "expected", "oracle"
+OURS, PLAIN, COST, EXPECTED, ORACLE = "ours", "plain", "cost", "expected", "oracle"
 BOUNDS = (EXPECTED, ORACLE)
 MEANINGS: Mapping[str, str] = {
     OURS: "the draft length by batch that is exported to engines",
+    COST: "whole drafts, of which the batch verifies what pays beside the steps so far",
     "vllm": "adaptive verification: survival of draft tokens against passes timed at start-up",
     "sglang": "adaptive steps: mean of accepted tokens within the tiers that it ships",
     "sglang-throughput": (
         "adaptive steps by throughput: survival of draft tokens against timed passes"
     ),
+    "tensorrt-llm": "the longest draft, until too small a share of 64 iterations is accepted",
     "nightjar": "a bandit by batch size over the seconds per token",
     "goodput": "one rate per token, seen lately, against the passes of the iteration",
     "fixed": "always the longest draft",
@@ -88,7 +93,11 @@ def policy_names(text: str) -> list[str]:
 
 
 def compared_policies(
-    prepared: Prepared, names: Sequence[str], seeds: Sequence[int], report: Report
+    prepared: Prepared,
+    names: Sequence[str],
+    seeds: Sequence[int],
+    report: Report,
+    seen: Callable[[str, SimulationResult], None] = lambda name, result: None,
 ) -> tuple[list[PolicyOutcome], dict[str, Any]]:
     """Every policy on the same requests, seed by seed.
 
@@ -97,6 +106,7 @@ def compared_policies(
         names: as `policy_names` gives them.
         seeds: of arrivals and places in the recording.
         report: called with the policy, and how many requests of how many have ended.
+        seen: called with every policy and its simulation of the first seed.
 
     Returns:
         Policies in the order of `names`; and `schedule`, the ranges [first batch, last batch, K] of
@@ -106,12 +116,17 @@ def compared_policies(
         InputError: a scenario that drafts no chains by a recording whose tokens are matched.
     """
     options = _chains(prepared)
+    notes = []
+    if COST in names and options.trace.level < 3:
+        names = [name for name in names if name != COST]
+        notes.append("cost: left out, as the recording does not hold how sure the drafter was")
     first = prepared.scenario(seeds[0])
     gains = chain_gains(options)
     schedule = options.schedule or own_schedule(first, gains).ranges
     at_once = _drafts_at_once(options)
+    least_share = repaying_share(first)
     speculations = {
-        name: _speculation(name, options, schedule, gains, at_once)
+        name: _speculation(name, options, schedule, gains, at_once, least_share)
         for name in names
         if name != PLAIN
     }
@@ -127,13 +142,19 @@ def compared_policies(
             if name in speculations:
                 scenario = replace(scenario, speculation=speculations[name])
             result = simulate(scenario, progress=_progress(report, f"{name}, seed {seed}"))
+            if seed == seeds[0]:
+                seen(name, result)
             metrics = summary(own, result)
             summaries[name].append(metrics | {"score": score_of(metrics, by_user=by_user)})
-    notes = []
     if "vllm" in names and not at_once:
         notes.append(
             "vllm: one length for the whole batch; tokens are chosen by the confidence of drafters"
             " that draft in one pass, where the recording holds it"
+        )
+    if "tensorrt-llm" in names:
+        notes.append(
+            f"tensorrt-llm: ends drafting where less than {least_share:.1%} of the draft tokens are"
+            " accepted, at which the longest draft just pays with all requests decoding"
         )
     if OURS not in speculations:
         notes.append("ours: nothing is drafted at any batch, so no drafter is loaded")
@@ -181,8 +202,7 @@ def own_schedule(scenario: Scenario, gains: Sequence[float]) -> Schedule:
     """
     assert scenario.speculation is not None
     timer, draft = scenario.timer, scenario.speculation.draft
-    context, most = mean_context_tokens(scenario.workload), scenario.scheduler.max_requests
-    most = min(most, scenario.workload.users or scenario.workload.requests)
+    context, most = mean_context_tokens(scenario.workload), _most_decoding(scenario)
     batches = batch_grid(most)
     rates = np.empty((len(batches), len(gains)))
     for i, batch in enumerate(batches):
@@ -192,6 +212,29 @@ def own_schedule(scenario: Scenario, gains: Sequence[float]) -> Schedule:
             rates[i, k] = batch * tokens / seconds
     # without a tolerance: what a change of the length costs is paid where it happens
     return batch_schedule(batches, range(len(gains)), rates, tolerance_ratio=0.0)
+
+
+def repaying_share(scenario: Scenario) -> float:
+    """Share of the longest draft's tokens that has to be accepted for it to pay where all requests
+    decode, 0 to 1.
+
+    Args:
+        scenario: its timers say what steps take.
+    """
+    assert scenario.speculation is not None
+    longest, draft = scenario.speculation.draft_tokens, scenario.speculation.draft
+    batch = _most_decoding(scenario)
+    context = batch * mean_context_tokens(scenario.workload)
+    plain_s = scenario.timer(batch, 1.0, context, [])
+    drafted_s = scenario.timer(batch, 1.0 + longest, context, [])
+    drafted_s += draft(batch, longest, context, 0) if draft is not None else 0.0
+    return float(np.clip((drafted_s / plain_s - 1.0) / longest, 0.0, 1.0))
+
+
+def _most_decoding(scenario: Scenario) -> int:
+    """Most requests that decode together."""
+    workload = scenario.workload
+    return min(scenario.scheduler.max_requests, workload.users or workload.requests)
 
 
 def mean_context_tokens(workload: Workload) -> float:
@@ -274,6 +317,7 @@ def _speculation(
     schedule: Sequence[tuple[int, int, int]],
     gains: tuple[float, ...],
     at_once: bool,
+    least_share: float,
 ) -> SpeculationOptions:
     """Speculation under a policy; bounds bear no cost of changing the length.
 
@@ -285,6 +329,8 @@ def _speculation(
         "vllm": lambda: vllm_verification() if at_once else vllm_lengths(longest),
         "sglang": lambda: sglang_tiers(longest),
         "sglang-throughput": sglang_throughput,
+        COST: long_run_verification,
+        "tensorrt-llm": lambda: tensorrt_gate(least_share),
         "nightjar": nightjar,
         "goodput": lambda: LengthPolicy(rule="goodput"),
         "fixed": lambda: LengthPolicy(rule="schedule"),
@@ -294,7 +340,9 @@ def _speculation(
     policy = rules[name]()
     by_batch = tuple((first, last, k) for first, last, k in schedule) if name == OURS else ()
     slots = (
-        replace(options.batch, slots="likeliest") if policy.rule == "verified" else options.batch
+        replace(options.batch, slots="likeliest")
+        if policy.rule in ("verified", "cost")
+        else options.batch
     )
     return replace(options, policy=policy, schedule=by_batch, batch=slots)
 

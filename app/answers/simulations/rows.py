@@ -286,10 +286,11 @@ class HighestRates(Answer):
         notes: what was assumed.
         title: of the table.
         points: the loads, for figures.
+        tried: every load that was simulated, for figures.
     """
 
     name: ClassVar[str] = "simulation"
-    unwritten: ClassVar[tuple[str, ...]] = ("title", "points")
+    unwritten: ClassVar[tuple[str, ...]] = ("title", "points", "tried")
     good_share: float
     limits: str
     highest_rates: Sequence[HighestRateRow]
@@ -298,6 +299,7 @@ class HighestRates(Answer):
     notes: Sequence[str]
     title: str
     points: Sequence[LoadPoint]
+    tried: Sequence[LoadPoint]
 
     @property
     def own_rows(self) -> Sequence[HighestRateRow | Simulated]:
@@ -307,8 +309,8 @@ class HighestRates(Answer):
     def shown(self) -> Iterator[Table | str]:
         """The highest rate of every setting, and what happens at stated rates."""
         caption = (
-            f"{self.limits}, of those that arrive after the warm-up, and no backlog grows; requests"
-            " and seconds: of the run at that rate, which is lengthened until it says so, to"
+            f"{self.limits or 'all that finish'}, of those that arrive after the warm-up, and no"
+            " backlog grows; requests and seconds: of the run at that rate, which is lengthened until it says so, to"
             f" {MOST_REQUESTS:,} requests at most; in brackets behind the share: 80 % from means of"
             " batches"
         )

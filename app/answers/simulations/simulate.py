@@ -43,6 +43,7 @@ from costmodel.answers.workload import Limits
 from hardware_profiles.errors import InputError
 from hardware_profiles.machine_code import is_compiled
 from simulator.loop import compiled as loop
+from simulator.results.metrics import SimulationResult
 from simulator.results.timeline import write_timeline
 from simulator.scenario.file import ScenarioFile
 from simulator.scenario.schema import schema_keys
@@ -67,7 +68,7 @@ OPTIONS = {
 }
 
 
-_NOT_WITH_POLICIES = ("compare", "rates", "good_share", "per_request", "timeline", "plot")
+_NOT_WITH_POLICIES = ("compare", "rates", "good_share", "per_request", "plot")
 _NOT_BESIDE = (
     "compare",
     "policies",
@@ -218,9 +219,17 @@ def _policies(
 ) -> ComparedPolicies:
     """Policies of draft lengths on the same requests."""
     names, seeds = policy_names(question.policies or ""), _seeds(question)
+    timeline = question.timeline
+
+    def seen(name: str, result: SimulationResult) -> None:
+        if timeline is not None:
+            timeline.parent.mkdir(parents=True, exist_ok=True)
+            own = timeline.with_name(f"{timeline.stem}-{name}{timeline.suffix}")
+            write_timeline(result, own, title=f"{_title(written)}, {name}")
+
     with counting(question.quiet) as report:
         prepared = prepared_of(written)
-        outcomes, about = compared_policies(prepared, names, seeds, report)
+        outcomes, about = compared_policies(prepared, names, seeds, report, seen)
     return ComparedPolicies(
         inputs={**written.model_dump(mode="json", by_alias=True), "policies": names},
         policies=[PolicyRow(**row) for row in rows_of(outcomes)],
@@ -262,17 +271,12 @@ def _highest(
     if not 0.0 < share <= 1.0:
         raise InputError("must lie in 0..1, 0 excluded", key="--good-share", value=share)
     limits = Limits(ttft_s=written.slo.ttft_s, tpot_s=written.slo.tpot_s, share_ratio=share)
-    if limits.ttft_s is None and limits.tpot_s is None:
-        raise InputError(
-            "counts requests within limits; state --slo-ttft, --slo-tpot or both",
-            key="--good-share",
-        )
     variants, rates = variants_of(question.compare), question.rates or ()
     seeds = _seeds(question)
     with counting(question.quiet) as report:
         prepared = prepared_of(written)
         settings = settings_of(prepared, lengths, variants)
-        highest, points = highest_rates(settings, rates, share, seeds, report)
+        highest, points, tried = highest_rates(settings, rates, share, seeds, report)
     return HighestRates(
         inputs={
             **written.model_dump(mode="json", by_alias=True),
@@ -289,6 +293,7 @@ def _highest(
         notes=[*assumed, *prepared.notes],
         title=_title(written),
         points=points,
+        tried=tried,
     )
 
 

@@ -51,6 +51,7 @@ def validate_running(question: ValidateQuestion, against: Against) -> Validation
             deployment=DeploymentNames(
                 model=question.shape,
                 device=against.profile,
+                tensor_parallel=question.tp,
                 dtype=question.dtype,
                 fidelity=against.fidelity,
                 engine=engine,

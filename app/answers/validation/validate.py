@@ -57,6 +57,9 @@ def _beside(question: ValidateQuestion, against: Against) -> Answer:
         return score_passes(question, against)
     if question.trace is not None:
         return validate_trace(question, against)
+    if question.tp != 1 and question.server is None:
+        rule = "goes with --server; whatever runs here runs on one device"
+        raise InputError(rule, key="--tp", value=question.tp)
     if question.server is not None:
         return validate_running(question, against)
     if question.engine == "llama.cpp":

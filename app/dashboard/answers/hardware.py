@@ -122,6 +122,7 @@ def answer_hardware(state: State) -> PageAnswer:
             "Prices and power models are assumptions of the profiles; see rooftree devices.",
         ],
         deferred=lambda: _deferred(state, title),
+        sure=answer.how_sure[0],
     )
 
 

@@ -113,6 +113,7 @@ def answer_map(state: State) -> PageAnswer:
             ),
         ],
         notes=_notes(setting, state, int(best.max())),
+        sure=here.rankings.how_sure if isinstance(here, Recommended) else None,
         deferred=lambda: _rest(here, contender, state),
     )
 

@@ -6,31 +6,41 @@ Leaves out prompts and arrivals (`answers.serving`).
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
+
+from app.answers.deployables import first_deployable
 from app.answers.predict.rows import PredictionRow, Predictions
-from app.dashboard.answer import Card, PageAnswer, Row
+from app.dashboard.answer import Card, Change, EngineStart, PageAnswer, Row
 from app.dashboard.answers.chains import chains_of
+from app.dashboard.answers.run.engines import start
 from app.dashboard.asking import Asked
 from app.dashboard.question import acceptance_words, drafter_asked, drafters, where_asked
-from app.dashboard.state import State, milliseconds
+from app.dashboard.state import State, control_of, milliseconds
+from app.exporters.registry import ENGINES
 from app.questions.predict import PredictQuestion
 from app.render.charts.charts import digits
 from app.render.charts.pareto_figure import pareto_figure, point_words
 from costmodel.answers.energy import usd_per_million
+from costmodel.configuration import DecodingConfiguration
+from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.layouts import (
     BATCHES,
     Layout,
     LayoutPoint,
+    MostUsers,
     every_point,
     front_of,
     most_per_device,
+    most_users,
 )
 from hardware_profiles.errors import InfeasibleError
 from hardware_profiles.units import MILLI
 
+MOST_CHANGES = 6
 LARGE_BATCHES = (1536, 2048, 3072, 4096, 6144, 8192)  # of layouts with many copies
 
 
@@ -51,18 +61,30 @@ def answer_pareto(state: State) -> PageAnswer:
         reason = "one request fits no layout that was tried"
         raise InfeasibleError(f"{reason}: {_names(left_out)}", key="model", value=state.model)
     asked = asked_pareto(state)
-    front, own = front_of(points), _own(points, state)
     limit = milliseconds(state.slo_tpot)
     least = None if limit is None else 1.0 / limit
+    within = _within(contender.configuration, chains, points, state)
+    points = sorted({*points, *(most.point for most in within.values())}, key=_place)
+    front, own = front_of(points), _own(points, state)
+    if (most := within.get(Layout(tensor=state.tp))) is not None:
+        own = most.point
     pace = least or (own.user_tokens_per_s if own is not None else 0.0)
     best = most_per_device(points, pace)
     own, best = (point and predicted(asked, point) for point in (own, best))
     price = contender.setting.device.price_usd_per_hour
     line = cache(lambda point: asked_at(asked, point).line)
-    figure = pareto_figure(points, front, own, least_user_tokens_per_s=least, command=line)
+    figure = pareto_figure(
+        points, front, own, least_user_tokens_per_s=least, command=line, usd_per_hour=price
+    )
     return PageAnswer(
-        headline=_headline(state, own, best, least),
+        headline=(
+            _headline(own, best, state)
+            if least is None
+            else f"{_limited(state, within, price)}; {_most(best)}"
+        ),
         command=line(own or best or front[0]),
+        engines=_starts(contender.configuration, own or best, state),
+        changes=_changes(front, own),
         numbers=_numbers(own or best, best, price),
         cards=[
             Card(
@@ -82,8 +104,76 @@ def answer_pareto(state: State) -> PageAnswer:
             )
         ],
         files={"pareto.csv": lambda: _table(points, set(front), price)},
-        notes=_notes(state, chains[-1].draft_tokens, left_out),
+        notes=[*_lifted(state, within), *_notes(state, chains[-1].draft_tokens, left_out)],
     )
+
+
+def _place(point: LayoutPoint) -> tuple[int, int, int, int, int]:
+    layout = point.layout
+    return layout.data, layout.tensor, layout.expert, point.batch, point.draft_tokens
+
+
+def _within(
+    configuration: DecodingConfiguration,
+    chains: Sequence[Acceptance],
+    points: Sequence[LayoutPoint],
+    state: State,
+) -> dict[Layout, MostUsers]:
+    """The most users that every layout serves within the limit of the time per token; layouts that
+    serve none are left out.
+    """
+    limit = milliseconds(state.slo_tpot)
+    if limit is None:
+        return {}
+    most = {
+        layout: most_users(
+            configuration,
+            chains,
+            [point for point in points if point.layout == layout],
+            context=state.context,
+            user_tokens_per_s=1.0 / limit,
+        )
+        for layout in dict.fromkeys(point.layout for point in points)
+    }
+    return {layout: found for layout, found in most.items() if found is not None}
+
+
+def _starts(
+    configuration: DecodingConfiguration, point: LayoutPoint | None, state: State
+) -> list[EngineStart]:
+    """What starts the state's engine with a point, where it can."""
+    if point is None or state.engine not in ENGINES:
+        return []
+    chosen = replace(point.layout.on(configuration), draft_tokens=point.draft_tokens)
+    entry = first_deployable([chosen], state.engine)
+    words = f"{point.layout.name}, batch {point.batch:,}: {entry.content}"
+    return [] if entry.result is None else [start(words, entry.result)]
+
+
+def _changes(front: Sequence[LayoutPoint], own: LayoutPoint | None) -> list[Change]:
+    """Points of the front that become the question by a press: those of one tensor group, which the
+    controls know, spread over the front.
+    """
+    able = [
+        point
+        for point in front
+        if point.layout == Layout(tensor=point.layout.tensor)
+        and (own is None or (point.layout, point.batch) != (own.layout, own.batch))
+        and point.batch <= control_of("batch").most
+    ]
+    places = np.unique(np.linspace(0, len(able) - 1, min(len(able), MOST_CHANGES)).round())
+    return [
+        Change(
+            label=f"{point.layout.name}, batch {point.batch:,}:"
+            f" {digits(point.user_tokens_per_s)} tokens/s per user",
+            values={
+                "tp": point.layout.tensor,
+                "batch": point.batch,
+                **({"draft_tokens": point.draft_tokens} if point.draft_tokens else {}),
+            },
+        )
+        for point in (able[int(place)] for place in places)
+    ]
 
 
 def asked_pareto(state: State) -> Asked:
@@ -139,29 +229,66 @@ def _own(points: Sequence[LayoutPoint], state: State) -> LayoutPoint | None:
     return max(own_points, key=lambda p: p.user_tokens_per_s, default=None)
 
 
-def _headline(
-    state: State, own: LayoutPoint | None, best: LayoutPoint | None, least: float | None
-) -> str:
-    if own is None:
-        first = f"Batch {state.batch:,} does not fit on tp {state.tp} at context {state.context:,}"
-    else:
-        first = (
-            f"Your point ({point_words(own)}) gives every user "
-            f"{digits(own.user_tokens_per_s)} "
-            f"tokens/s and every device {digits(own.device_tokens_per_s)}"
-        )
-    if best is None:
-        return f"{first}; no layout that was tried gives users {digits(least)} tokens/s"
-    pace = "in that time per token" if least is not None else "with users as fast"
+def _headline(own: LayoutPoint | None, best: LayoutPoint | None, state: State) -> str:
+    """The own point and the best with users as fast, where no limit is stated."""
+    if own is None or best is None:
+        return f"Batch {state.batch:,} does not fit on tp {state.tp} at context {state.context:,}"
+    first = (
+        f"Your point ({point_words(own)}) gives every user {digits(own.user_tokens_per_s)} tokens/s"
+        f" and every device {digits(own.device_tokens_per_s)}"
+    )
     if best == own:
-        return f"{first}; no other layout brings more per device {pace}"
-    if own is None or least is not None:
-        return (
-            f"{first}; {pace} {point_words(best)} brings most per device:"
-            f" {digits(best.device_tokens_per_s)} tokens/s"
-        )
+        return f"{first}; no other layout brings more per device with users as fast"
     more = best.device_tokens_per_s / own.device_tokens_per_s
-    return f"{first}; {pace} {point_words(best)} brings {digits(more)}× as much per device"
+    return (
+        f"{first}; with users as fast {point_words(best)} brings {digits(more)}× as much per device"
+    )
+
+
+def _limited(state: State, within: Mapping[Layout, MostUsers], price: float | None) -> str:
+    """How many users the state's devices serve within the limit."""
+    limit = f"Within {state.slo_tpot:g} ms a token"
+    found = within.get(Layout(tensor=state.tp))
+    if found is None:
+        return f"{limit} tp {state.tp} serves nobody at context {state.context:,}"
+    point = found.point
+    usd = usd_per_million(price, point.device_tokens_per_s)
+    return (
+        f"{limit} tp {state.tp} serves up to {point.batch:,} user{'s' * (point.batch != 1)} with"
+        f" {digits(point.device_tokens_per_s * point.layout.devices)} tokens/s"
+        f"{'' if usd is None else f', ${digits(usd)} per million'}"
+    )
+
+
+def _most(best: LayoutPoint | None) -> str:
+    if best is None:
+        return "no layout that was tried is as fast"
+    return (
+        f"{point_words(best)} brings most per device: {digits(best.device_tokens_per_s)} tokens/s"
+    )
+
+
+def _lifted(state: State, within: Mapping[Layout, MostUsers]) -> list[str]:
+    """What stops the state's devices from serving more within the limit, and what would lift it."""
+    if not state.slo_tpot:
+        return []
+    own = within.get(Layout(tensor=state.tp))
+    stops = (
+        []
+        if own is None
+        else [
+            "One user more would miss the limit."
+            if own.more_fit
+            else "Memory is full: fewer cached tokens or a narrower cache hold more users."
+        ]
+    )
+    served = own.point.batch if own is not None else 0
+    larger = [
+        f"{layout.name} up to {found.point.batch:,}"
+        for layout, found in within.items()
+        if found.point.batch > served
+    ]
+    return [*stops, *([f"More users within the limit: {', '.join(larger)}."] if larger else [])]
 
 
 def _numbers(
@@ -174,7 +301,7 @@ def _numbers(
         ("Per device", f"{digits(own.device_tokens_per_s)} tokens/s"),
         ("Price", _dollars(own, price)),
     ]
-    if best is not None and best != own:
+    if best is not None:
         numbers.append(
             ("Most per device at that pace", f"{digits(best.device_tokens_per_s)} tokens/s")
         )

@@ -1,17 +1,17 @@
-"""Which latency and goodput does a load get, with speculation and without?
+"""Which latency and goodput does a load get, with speculation and without, and which load does the
+service sustain?
 
-Two simulations of the same requests, and goodput over loads, between warm-up and last arrival.
-Leaves out several replicas (`rooftree simulate`).
+What `simulate` answers of the same requests at the asked rate, and at those on the way to the highest
+rate that is kept. Leaves out several replicas (`rooftree simulate`).
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
-from app.answers.simulations.cases import SimulationCase
-from app.answers.simulations.runs import prepared_of, run_cases
-from app.answers.simulations.simulate import scenario_of
+from app.answers.progress import listening
+from app.answers.simulations.cases import LoadPoint
+from app.answers.simulations.highest_rates import SHARE
+from app.answers.simulations.rows import HighestRateRow, HighestRates
+from app.answers.simulations.runs import AUTOREGRESSIVE
 from app.dashboard.answer import Card, Figure, PageAnswer, Row
 from app.dashboard.asking import Asked, Values
 from app.dashboard.question import (
@@ -24,23 +24,21 @@ from app.dashboard.question import (
 from app.dashboard.state import State
 from app.questions.simulate import SimulateQuestion
 from app.render.charts.charts import DASHES, PALETTE, digits, framed
-from app.render.html.simulation_page import shares
 from hardware_profiles.units import MILLI
-from simulator.results.steady import SteadyWindow, steady_window
-from simulator.scenario.build import Prepared
-from simulator.scenario.file import LimitsSection
 
 Report = Callable[[str, int, int], None]
-LOADS = (0.5, 1.0, 2.0)  # of the asked rate
-MOST_POINTS = 400
+PLAIN = "no speculation"
+PARTS = ("p50", "p90", "p99")
+LONG_S = 10.0  # from which a wait is said in seconds
 
 
 def answer_serving(state: State, report: Report) -> PageAnswer:
-    """Simulate the load with speculation and without, at half, once and twice the rate.
+    """Simulate the load with speculation and without, at the asked rate and up to the highest that
+    is sustained.
 
     Args:
         state: the page's question.
-        report: called with the case, and how many requests of how many have ended; may raise to
+        report: called with what runs, and how many requests of how many have ended; may raise to
             stop.
 
     Raises:
@@ -48,89 +46,46 @@ def answer_serving(state: State, report: Report) -> PageAnswer:
         InfeasibleError: the model does not fit.
     """
     asked = asked_serving(state)
-    cases: list[SimulationCase] = []
-    windows: list[SteadyWindow] = []
-    load: dict[str, list[tuple[float, float | None]]] = {}
-    done, whole = 0, 2 * len(LOADS)
-
-    def report_progress(name: str, ended: int, requests: int) -> None:
-        report(name, done * state.count + ended, whole * state.count)
-
+    with listening(report):
+        answer = asked.answer()
+    assert isinstance(answer, HighestRates)
     own = "shape" in asked.values
-    drafting = "own tree" if own else f"K = {state.draft_tokens}"
-    for label, drafted in ((drafting, True), ("no speculation", False)):
-        prepared = _prepared(asked if drafted else asked_serving(state, drafts=False))
-        load[label] = []
-        for share in LOADS:
-            report_progress(f"{label} at {state.rate * share:g}/s", 0, state.count)
-            (case,) = run_cases(
-                prepared, [(label, {"rate_per_s": state.rate * share})], state.seed, report_progress
-            )
-            window = _window(prepared.written.slo, case)
-            if share == 1.0:
-                cases.append(case)
-                windows.append(window)
-            load[label].append((state.rate * share, window.goodput_per_s))
-            done += 1
-    first, plain = windows
+    first, plain = answer.points
+    highest, without = answer.highest_rates
+    names = {first.name: "own tree" if own else f"K = {state.draft_tokens}", plain.name: PLAIN}
+    drafting = "the drafter's own tree" if own else f"{state.draft_tokens} tokens"
     return PageAnswer(
-        headline=_headline(state, first, plain, own=own),
-        command=asked.changed(rates=",".join(f"{state.rate * share:g}" for share in LOADS)).line,
-        numbers=[
-            ("TTFT p99", f"{_ms(first.ttft_s['p99'])} ({_ms(plain.ttft_s['p99'])} without)"),
-            ("TPOT p99", f"{_ms(first.tpot_s['p99'])} ({_ms(plain.tpot_s['p99'])} without)"),
-            (
-                "Output",
-                f"{digits(first.tokens_per_s)} tokens/s ({digits(plain.tokens_per_s)} without)",
-            ),
-            (
-                "Goodput",
-                f"{digits(first.goodput_per_s)} requests/s ({digits(plain.goodput_per_s)} without)",
-            ),
-        ],
-        cards=_cards(cases, windows, load),
-        tables=[("With drafting, and without", _rows(cases, windows))],
+        headline=_headline(first, plain, highest, without, drafting),
+        command=asked.line,
+        numbers=_numbers(first, plain, highest, without),
+        cards=_cards(answer, names),
+        tables=[("With drafting, and without", _rows(answer.points, names))],
         notes=[
             (
                 "Both cases serve the same requests. Good requests meet the limits; without limits"
                 " all that finish are."
             ),
-            _counted(first),
-            *_growing(cases, windows),
+            _counted(answer),
             _drafter_words(state),
         ],
     )
 
 
-def _window(limits: LimitsSection, case: SimulationCase) -> SteadyWindow:
-    return steady_window(case.result, slo_ttft_s=limits.ttft_s, slo_tpot_s=limits.tpot_s)
-
-
-def _counted(window: SteadyWindow) -> str:
+def _counted(answer: HighestRates) -> str:
+    counts = sorted({point.metrics["requests"] for point in answer.points})
+    limits = f"{answer.limits} and no backlog grows" if answer.limits else "no backlog grows"
     return (
-        f"Numbers are of the {window.arrived:,} requests that arrive from {digits(window.begin_s)}"
-        f" to {digits(window.end_s)} s, after the warm-up, and rates of those that end in that"
-        " time."
+        f"Numbers are of {' and '.join(f'{count:,}' for count in counts)} requests: as many as say"
+        f" whether a rate lasts. A rate is sustained where {limits}."
     )
 
 
-def _growing(cases: Sequence[SimulationCase], windows: Sequence[SteadyWindow]) -> list[str]:
-    """What is not sustained: with more requests these would wait longer."""
-    return [
-        f"{case.name}: requests in flight grow from {window.in_flight[0]:,} to"
-        f" {window.in_flight[1]:,} while it is counted. The load is not sustained, and with more"
-        " requests they would wait longer."
-        for case, window in zip(cases, windows, strict=True)
-        if window.is_growing
-    ]
-
-
-def asked_serving(state: State, *, drafts: bool = True) -> Asked:
-    """What `simulate` is asked of a state.
+def asked_serving(state: State) -> Asked:
+    """What `simulate` is asked of a state: the page's recording or the question's first drafter,
+    beside no drafting.
 
     Args:
         state: of the page.
-        drafts: with the drafter: the page's recording, else the question's first.
     """
     where = where_asked(state)
     overrides = where.pop("overrides")
@@ -146,7 +101,10 @@ def asked_serving(state: State, *, drafts: bool = True) -> Asked:
             "slo_ttft": state.slo_ttft,
             "slo_tpot": state.slo_tpot,
             "seed": state.seed,
-            **(_drafter(state) if drafts else {}),
+            **_drafter(state),
+            "compare": (AUTOREGRESSIVE,),
+            "good_share": SHARE,
+            "rates": f"{state.rate:.10g}",
         },
     )
 
@@ -157,14 +115,6 @@ def _drafter(state: State) -> Values:
     return {**drafter, **drafted}
 
 
-def _prepared(asked: Asked) -> Prepared:
-    """The scenario of a question of `simulate`."""
-    question = asked.question()
-    assert isinstance(question, SimulateQuestion)
-    written, _ = scenario_of(question, max(question.draft_tokens or (), default=None))
-    return prepared_of(written)
-
-
 def _drafter_words(state: State) -> str:
     """What is said of the drafter."""
     if state.trace:
@@ -172,128 +122,169 @@ def _drafter_words(state: State) -> str:
     return acceptance_words(drafters(state)[0], state.draft_tokens)
 
 
-def _headline(state: State, first: SteadyWindow, plain: SteadyWindow, *, own: bool) -> str:
-    drafted = "the drafter's own tree" if own else f"{state.draft_tokens} tokens"
-    sentence = f"At {digits(state.rate)} requests/s drafting {drafted} "
-    with_it, without = first.tpot_s["mean"], plain.tpot_s["mean"]
-    if not with_it or not without:
-        return sentence + "leaves no finished request to compare"
-    moved = "shortens" if with_it < without else "lengthens"
+def _headline(
+    first: LoadPoint,
+    plain: LoadPoint,
+    highest: HighestRateRow,
+    without: HighestRateRow,
+    drafting: str,
+) -> str:
+    rate = f"{digits(first.rate_per_s)} requests/s"
+    sustains = f"sustains {_rate(highest)}, and {_rate(without)} without"
+    if first.metrics["is_growing"]:
+        return f"Overloaded at {rate}: drafting {drafting} the service {sustains}"
+    tpot, other = first.metrics["tpot_s"]["mean"], plain.metrics["tpot_s"]["mean"]
+    if not tpot or not other:
+        return f"At {rate} drafting {drafting} leaves no finished request to compare"
+    if plain.metrics["is_growing"]:
+        return (
+            f"At {rate} drafting {drafting} keeps up, with {_ms(tpot)} per output token, where"
+            f" without it the service is overloaded; it {sustains}"
+        )
+    moved = "shortens" if tpot < other else "lengthens"
     return (
-        sentence + f"{moved} the mean time per output token from {_ms(without)} to {_ms(with_it)}"
+        f"At {rate} drafting {drafting} {moved} the mean time per output token from {_ms(other)} to"
+        f" {_ms(tpot)}; the service {sustains}"
     )
+
+
+def _rate(row: HighestRateRow) -> str:
+    """The highest rate that is sustained, in words; no rate where none was found."""
+    return "no rate" if row.rate_per_s is None else f"{digits(row.rate_per_s)}/s"
+
+
+def _numbers(
+    first: LoadPoint, plain: LoadPoint, highest: HighestRateRow, without: HighestRateRow
+) -> list[tuple[str, str]]:
+    m, other = first.metrics, plain.metrics
+    return [
+        ("Sustains", f"{_rate(highest)} ({_rate(without)} without)"),
+        ("TTFT p99", f"{_ms(m['ttft_s']['p99'])} ({_ms(other['ttft_s']['p99'])} without)"),
+        ("TPOT p99", f"{_ms(m['tpot_s']['p99'])} ({_ms(other['tpot_s']['p99'])} without)"),
+        (
+            "Output",
+            f"{digits(m['tokens_per_s'])} tokens/s ({digits(other['tokens_per_s'])} without)",
+        ),
+        (
+            "Goodput",
+            f"{digits(m['goodput_per_s'])} requests/s ({digits(other['goodput_per_s'])} without)",
+        ),
+    ]
 
 
 def _ms(seconds: float | None) -> str:
-    return "none finished" if seconds is None else f"{digits(seconds / MILLI)} ms"
+    if seconds is None:
+        return "none finished"
+    return f"{digits(seconds)} s" if seconds >= LONG_S else f"{digits(seconds / MILLI)} ms"
 
 
-def _rows(cases: Sequence[SimulationCase], windows: Sequence[SteadyWindow]) -> Sequence[Row]:
+def _rows(points: Sequence[LoadPoint], names: Mapping[str, str]) -> Sequence[Row]:
     """Every number of the first case beside that of the second, which is the baseline."""
-    titles = (
-        "time to first token",
-        "time per output token",
-        "time between deliveries, warm-up and all",
-    )
-    case_times = [
-        (w.ttft_s, w.tpot_s, case.metrics["itl_s"]) for case, w in zip(cases, windows, strict=True)
-    ]
     rows: list[Row] = []
-    for place, title in enumerate(titles):
-        for part in ("mean", "p50", "p90", "p99"):
-            values = [times[place][part] for times in case_times]
-            first, plain = values
+    for title, key in (
+        ("time to first token", "ttft_s"),
+        ("time per output token", "tpot_s"),
+        ("time between deliveries", "itl_s"),
+    ):
+        for part in ("mean", *PARTS):
+            first, plain = values = [point.metrics[key][part] for point in points]
             rows.append(
                 {"time": title, "statistic": part}
                 | {
-                    f"{case.name} (ms)": None if value is None else round(value / MILLI, 3)
-                    for case, value in zip(cases, values, strict=True)
+                    f"{names[point.name]} (ms)": None if value is None else round(value / MILLI, 3)
+                    for point, value in zip(points, values, strict=True)
                 }
                 | {"change (%)": round(100 * (first / plain - 1.0), 1) if first and plain else None}
             )
     return rows
 
 
-def _cards(
-    cases: list[SimulationCase],
-    windows: Sequence[SteadyWindow],
-    load: dict[str, list[tuple[float, float | None]]],
-) -> list[Card]:
-    ttft = {case.name: _shares(case.result.ttft_s) for case in cases}
-    tpot = {case.name: _shares(case.result.tpot_s) for case in cases}
-    flying = {}
-    for case in cases:
-        series = case.result.series[0]
-        every = max(1, -(-series.t_s.size // MOST_POINTS))
-        flying[case.name] = (series.t_s[::every].tolist(), series.running[::every].tolist())
-    good = {
-        name: ([rate for rate, _ in points], [value or 0.0 for _, value in points])
-        for name, points in load.items()
+def _cards(answer: HighestRates, names: Mapping[str, str]) -> list[Card]:
+    points = {
+        label: [point for point in answer.tried if point.name == name]
+        for name, label in names.items()
     }
+    knees = [row.rate_per_s for row in answer.highest_rates]
+    band = "Band: median to the slowest in a hundred; line: nine in ten; dotted: sustained."
+    drawn = [
+        ("Time per output token against load", band, _bands(points, "tpot_s")),
+        (
+            "Goodput against load",
+            "Requests a second that finish within the limits; dotted: sustained.",
+            _goodput(points),
+        ),
+        ("Time to first token against load", band, _bands(points, "ttft_s")),
+    ]
     return [
-        Card(
-            title="Time to first token",
-            note="Share of requests that wait no longer.",
-            figure=_figure(ttft, "ms", "share of requests (%)"),
-        ),
-        Card(
-            title="Time per output token",
-            note="Share of requests that are no slower.",
-            figure=_figure(tpot, "ms", "share of requests (%)"),
-        ),
-        Card(
-            title="Timeline",
-            note=(
-                "Requests in flight; what arrives in the shaded time is counted, after the warm-up "
-                "and before the last arrival."
-            ),
-            figure=_shaded(_figure(flying, "time (s)", "requests in flight"), windows),
-        ),
-        Card(
-            title="Goodput against load",
-            note="Requests a second that finish within the limits.",
-            figure=_figure(good, "requests/s that arrive", "good requests/s"),
-        ),
+        Card(title=title, note=note, figure=_with_knees(figure, knees))
+        for title, note, figure in drawn
     ]
 
 
-def _shaded(figure: Figure, windows: Sequence[SteadyWindow]) -> Figure:
-    """A timeline with the windows that are counted."""
+def _bands(points: Mapping[str, Sequence[LoadPoint]], key: str) -> Figure:
+    """Percentiles of a time over the rates: a band from p50 to p99 and the line of p90."""
+    data: list[Figure] = []
+    for place, (label, own) in enumerate(points.items()):
+        drawn = [point for point in own if point.metrics[key]["p50"] is not None]
+        lines = {part: [p.metrics[key][part] / MILLI for p in drawn] for part in PARTS}
+        words = [
+            f"{label} at {digits(point.rate_per_s)} requests/s<br>"
+            + "<br>".join(f"{part} {digits(lines[part][at])} ms" for part in PARTS)
+            for at, point in enumerate(drawn)
+        ]
+        shaded = {"fill": "tonexty", "fillcolor": f"{PALETTE[place]}33"}
+        data += [
+            _line(place, drawn, lines["p50"]) | _EDGE,
+            _line(place, drawn, lines["p99"]) | _EDGE | shaded,
+            _line(place, drawn, lines["p90"])
+            | {"name": label, "hoverinfo": "text", "hovertext": words},
+        ]
+    return _over_load(data, "ms", log=True)
+
+
+_EDGE = {"line": {"width": 0}, "mode": "lines", "showlegend": False, "hoverinfo": "skip"}
+
+
+def _goodput(points: Mapping[str, Sequence[LoadPoint]]) -> Figure:
+    return _over_load(
+        [
+            _line(place, own, [point.metrics["goodput_per_s"] for point in own]) | {"name": label}
+            for place, (label, own) in enumerate(points.items())
+        ],
+        "good requests/s",
+    )
+
+
+def _line(place: int, points: Sequence[LoadPoint], values: Sequence[float]) -> Figure:
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "x": [point.rate_per_s for point in points],
+        "y": list(values),
+        "line": {"color": PALETTE[place], "dash": DASHES[place], "width": 2.5},
+    }
+
+
+def _over_load(data: list[Figure], side: str, *, log: bool = False) -> Figure:
+    up: Figure = {"title": {"text": side}}
+    up |= {"type": "log", "dtick": "D2"} if log else {"rangemode": "tozero"}
+    bottom = {"title": {"text": "requests/s that arrive"}}
+    return framed(data, bottom, up, height=320, showlegend=True)
+
+
+def _with_knees(figure: Figure, rates: Sequence[float | None]) -> Figure:
+    """A figure over the load with a line at every case's highest rate that is sustained."""
     figure["layout"]["shapes"] = [
         {
-            "type": "rect",
-            "xref": "x",
+            "type": "line",
             "yref": "paper",
-            "x0": window.begin_s,
-            "x1": window.end_s,
+            "x0": rate,
+            "x1": rate,
             "y0": 0,
             "y1": 1,
-            "line": {"width": 0},
-            "fillcolor": PALETTE[place],
-            "opacity": 0.1,
-            "layer": "below",
+            "line": {"color": PALETTE[place], "dash": "dot", "width": 1.5},
         }
-        for place, window in enumerate(windows)
+        for place, rate in enumerate(rates)
+        if rate is not None
     ]
     return figure
-
-
-def _shares(seconds: Any) -> tuple[list[float], list[float]]:
-    x, y = shares(np.asarray(seconds, dtype=np.float64))
-    return [value / MILLI for value in x], [100 * value for value in y]
-
-
-def _figure(lines: dict[str, tuple[list[float], list[float]]], bottom: str, side: str) -> Figure:
-    data = [
-        {
-            "type": "scatter",
-            "mode": "lines+markers" if len(x) < 10 else "lines",
-            "name": name,
-            "x": x,
-            "y": y,
-            "line": {"color": PALETTE[place], "dash": DASHES[place], "width": 2.5},
-        }
-        for place, (name, (x, y)) in enumerate(lines.items())
-    ]
-    up = {"title": {"text": side}, "rangemode": "tozero"}
-    return framed(data, {"title": {"text": bottom}}, up, height=320, showlegend=True)

@@ -51,7 +51,14 @@ BEHIND: Mapping[str, Mapping[str, Sequence[str]]] = {
     "diffusion": {"Recording": ("confidence", "recorded_prompt", "agreement_ratio")},
 }
 COLUMNS = 4
+CONFIG = "own-config"  # the file that was read last, and why it was refused
 STYLE = Path(__file__).with_name("bar.css")
+
+
+def refused_config() -> list[str]:
+    """Why the config.json that is there was refused; it is no answer to an earlier question."""
+    _, refusal = st.session_state.get(CONFIG, ("", ""))
+    return [refusal] if refusal else []
 
 
 def ask_questions(state: State) -> State:
@@ -170,16 +177,22 @@ def _own_config(state: State) -> None:
             " works here; elsewhere the file has to be given again."
         ),
     )
-    if upload is None or upload.file_id == st.session_state.get("read-config"):
+    if upload is None:
+        st.session_state.pop(CONFIG, None)
         return
-    st.session_state["read-config"] = upload.file_id
-    try:
-        name = hold_config(upload.getvalue())
-    except RooftreeError as error:
-        st.session_state["wrong-model"] = error_words(error)
-        return
-    st.session_state["next"] = replace(state, model=name)
-    st.rerun()
+    read_before, refusal = st.session_state.get(CONFIG, ("", ""))
+    if upload.file_id != read_before:
+        refusal, name = "", state.model
+        try:
+            name = hold_config(upload.getvalue())
+        except RooftreeError as error:
+            refusal = error_words(error)
+        st.session_state[CONFIG] = (upload.file_id, refusal)
+        if not refusal:
+            st.session_state["next"] = replace(state, model=name)
+            st.rerun()
+    if refusal:
+        st.caption(f":red[{plain(refusal)}]")
 
 
 def _own_recording(state: State) -> State:

@@ -355,7 +355,8 @@ def acceptance_missing(method: str, model: str) -> InputError:
     if not method or not load_method(method).drafts:
         return InputError(
             "exactly one of --trace, --acceptance, --tokens-per-step and --drafter is needed where"
-            " anything is drafted"
+            " anything is drafted: --drafter eagle-3 takes what was published of it, and"
+            " --draft-tokens 0 decodes plainly"
         )
     stated = "state it by --acceptance, --tokens-per-step or --trace"
     try:

@@ -15,7 +15,7 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.configuration.file import read_configuration
 from costmodel.draft_shape import DraftShape, dynamic, read_stop
 from costmodel.engine_library import load_engine
-from costmodel.method import Shape
+from costmodel.method import WEIGHING, Shape
 from costmodel.method_library import listed_names
 from costmodel.optimizers.drafters.sources import Source
 from hardware_profiles.errors import InputError
@@ -147,7 +147,7 @@ class ComparedShapes:
         """Whether a rule that ends drafts weighs what steps cost, so that acceptance differs by
         setting.
         """
-        return any(shape.stop is not None and shape.stop.rule == "goodput" for shape in self.shapes)
+        return any(shape.stop is not None and shape.stop.rule in WEIGHING for shape in self.shapes)
 
     def belongs(self, draft_tokens: int, batch: int) -> bool:
         """Whether a chain of this length is run at a batch."""

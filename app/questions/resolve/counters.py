@@ -14,7 +14,7 @@ from costmodel.engine_library import load_engine
 from costmodel.method_library import load_method
 from costmodel.optimizers.drafters.sources import Source, counted_source
 from hardware_profiles.errors import InputError, RooftreeError
-from traces.importers.engines.running import Running, read_running
+from traces.importers.engines.running import Running, read_adapters, read_running
 
 MOST_SCRAPES = 2
 
@@ -54,6 +54,24 @@ def running_engine(files: Sequence[Path], model: str) -> Running:
             return label == model
 
     return read_running(files[0], *files[1:], is_served=is_served)
+
+
+def running_adapters(files: Sequence[Path], model: str) -> dict[str, Running]:
+    """What an engine ran for every adapter of a model, by the adapter's name; empty where nothing
+    tells of several.
+
+    Args:
+        files: one scrape or two, or responses.
+        model: of --model; a name that counters give to another model is no adapter of it.
+    """
+
+    def is_adapter(label: str) -> bool:
+        try:
+            return load_model(label).name == load_model(model).name
+        except RooftreeError:
+            return True
+
+    return read_adapters(files, is_adapter) if model else {}
 
 
 def as_run(question: OptimizeQuestion, running: Running) -> tuple[OptimizeQuestion, list[str]]:
@@ -123,13 +141,13 @@ def counters_source(
     """
     if not method or not load_method(method).drafts:
         rule = (
-            "neither counters nor logs say what drafted: name it, such as eagle-3, mtp, speculative-decoding"
+            "neither counters, logs nor responses say what drafted: name it, such as eagle-3, mtp, speculative-decoding"
             " or n-gram"
         )
         raise InputError(rule, key="--method", value=method or None)
     share = match_rate if match_rate is not None else running.proposal_ratio
     files = " to ".join(Path(file).name for file in running.files)
-    about = f"{'log' if running.is_log else 'counters'} of {running.engine}: {files}"
+    about = f"{running.reported_by} of {running.engine}: {files}"
     return counted_source(
         running.trace, method, share, lengths=lengths, file=Path(running.files[-1]), about=about
     )

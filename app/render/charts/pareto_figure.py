@@ -5,8 +5,10 @@ serving benchmarks draw it. Leaves out how the points are found (`costmodel.opti
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from app.render.charts.charts import NEUTRAL, PALETTE, Figure, digits, framed
+from costmodel.answers.energy import usd_per_million
 from costmodel.optimizers.layouts import Layout, LayoutPoint
 from hardware_profiles.units import MILLI
 
@@ -28,6 +30,7 @@ def pareto_figure(
     *,
     least_user_tokens_per_s: float | None = None,
     command: Callable[[LayoutPoint], str] | None = None,
+    usd_per_hour: float | None = None,
 ) -> Figure:
     """Every layout's line with and without drafting, the front behind them, and one point marked.
 
@@ -37,7 +40,9 @@ def pareto_figure(
         chosen: to mark; None: it does not fit.
         least_user_tokens_per_s: a limit to draw; None: none.
         command: what each point carries, for whoever presses it; None: nothing.
+        usd_per_hour: of a device, for the price of tokens; None: not known.
     """
+    hover = partial(_hover, command=command, usd_per_hour=usd_per_hour)
     data: list[Figure] = [
         {
             "type": "scatter",
@@ -52,8 +57,10 @@ def pareto_figure(
     for place, layout in enumerate(dict.fromkeys(point.layout for point in points)):
         own = [point for point in points if point.layout == layout]
         data += [
-            _line(layout, place, [p for p in own if p.draft_tokens], command, drafts=True),
-            _line(layout, place, [p for p in own if not p.draft_tokens], command, drafts=False),
+            _line(layout, place, [p for p in own if p.draft_tokens], drafts=True)
+            | hover([p for p in own if p.draft_tokens]),
+            _line(layout, place, [p for p in own if not p.draft_tokens], drafts=False)
+            | hover([p for p in own if not p.draft_tokens]),
         ]
     if chosen is not None:
         data.append(
@@ -69,7 +76,7 @@ def pareto_figure(
                     "color": PALETTE[4],
                     "line": {"color": NEUTRAL, "width": 1.5},
                 },
-                **_hover([chosen], command),
+                **hover([chosen]),
             }
         )
     if least_user_tokens_per_s is not None:
@@ -97,7 +104,6 @@ def _line(
     layout: Layout,
     place: int,
     points: Sequence[LayoutPoint],
-    command: Callable[[LayoutPoint], str] | None,
     *,
     drafts: bool,
 ) -> Figure:
@@ -120,17 +126,26 @@ def _line(
             "size": 7 if drafts else 6,
             "symbol": mark if drafts else f"{mark}-open",
         },
-        **_hover(points, command),
     }
 
 
-def _hover(points: Sequence[LayoutPoint], command: Callable[[LayoutPoint], str] | None) -> Figure:
-    words = [
-        f"<b>{point_words(point)}</b><br>{digits(point.user_tokens_per_s)} tokens/s per user"
-        f" ({digits(1.0 / point.user_tokens_per_s / MILLI)} ms a"
-        f" token)<br>{digits(point.device_tokens_per_s)} tokens/s per device"
-        for point in points
-    ]
+def _hover(
+    points: Sequence[LayoutPoint],
+    *,
+    command: Callable[[LayoutPoint], str] | None,
+    usd_per_hour: float | None,
+) -> Figure:
+    words = []
+    for point in points:
+        usd = usd_per_million(usd_per_hour, point.device_tokens_per_s)
+        lines = [
+            f"<b>{point_words(point)}</b>",
+            f"{digits(point.user_tokens_per_s)} tokens/s per user"
+            f" ({digits(1.0 / point.user_tokens_per_s / MILLI)} ms a token)",
+            f"{digits(point.device_tokens_per_s)} tokens/s per device",
+            "" if usd is None else f"${digits(usd)} per million tokens",
+        ]
+        words.append("<br>".join(filter(None, lines)))
     custom = {} if command is None else {"customdata": [command(point) for point in points]}
     return {"hoverinfo": "text", "hovertext": words, **custom}
 

@@ -286,7 +286,7 @@ def planned_footprint(
         weight_bytes(model, form, plan),
         kv_bytes(model, form, plan, batch=batch, context=held, page_tokens=block),
     )
-    if acceptance.draft_tokens:
+    if setting.holds_drafter(acceptance):
         weights += drafter_bytes(setting.deployment, drafter) / plan.tensor
         cache = (
             cache

@@ -11,7 +11,7 @@ import numpy as np
 from costmodel.answers.steps.advance_step import AdvanceQuestion, advance_step
 from costmodel.answers.steps.dynamic_step import dynamic_step
 from costmodel.answers.steps.refine_step import refine_step
-from costmodel.answers.steps.step import StepCost, chain_step, tree_step
+from costmodel.answers.steps.step import StepCost, chain_step, idle_step, tree_step
 from costmodel.architectures.architecture import Architecture
 from costmodel.drafters.drafter import Drafter
 from costmodel.engines import none
@@ -36,6 +36,7 @@ class Setting:
         engine: how memory is divided; without one, weights, cache and passes may use all of it.
         plan: how the target is spread over more than one tensor-parallel group; None: it is not.
         against: whose plain decoding speeds are compared with; None: the target's own.
+        keeps_drafter: the drafter stays loaded where nothing is drafted, as under a schedule.
     """
 
     deployment: Deployment
@@ -45,6 +46,7 @@ class Setting:
     engine: Engine = none.ENGINE
     plan: ParallelPlan | None = None
     against: "Setting | None" = None
+    keeps_drafter: bool = False
 
     @property
     def target(self) -> Architecture:
@@ -55,6 +57,10 @@ class Setting:
     def device(self) -> Device:
         """One device of the group."""
         return self.deployment.device
+
+    def holds_drafter(self, acceptance: Acceptance) -> bool:
+        """Whether the drafter takes memory where a configuration runs."""
+        return self.keeps_drafter or acceptance.draft_tokens > 0
 
     @property
     def devices(self) -> int:
@@ -94,6 +100,15 @@ def _passes_cost(
 ) -> StepCost:
     """The same without what accepted tokens cost the engine."""
     parts = setting.deployment, setting.drafter, setting.overhead
+    if setting.keeps_drafter and not acceptance.draft_tokens:
+        return idle_step(
+            setting.deployment,
+            setting.drafter,
+            setting.plain_overhead,
+            setting.engine.idle_drafter,
+            batch=batch,
+            context=context,
+        )
     if setting.drafter.method.refine is not None and acceptance.draft_tokens:
         return refine_step(
             *parts, tokens_per_step=acceptance.tokens_per_step, batch=batch, context=context

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from costmodel.drafters.drafter import Drafter
-from costmodel.drafters.pass_costs import WeightedPass, chain_draft, tree_draft
+from costmodel.drafters.pass_costs import WeightedPass, chain_draft, idle_draft, tree_draft
 from costmodel.drafters.stage import layer_count
+from costmodel.engines.record.idle_drafter import IdleDrafter
 from costmodel.engines.record.overhead import Overhead
 from costmodel.laws.batching import OUTCOME_PASSES, concurrent_drafts, hidden_s
 from costmodel.passes.forward import Deployment, pass_cost
@@ -185,6 +186,36 @@ def tree_step(
         reread_tokens=tree.depth - 1.0,
     )
     return total_cost(draft, verify, drafter, overhead, speculates=speculates, requests=batch)
+
+
+def idle_step(
+    deployment: Deployment,
+    drafter: Drafter,
+    overhead: Overhead,
+    idle: IdleDrafter,
+    *,
+    batch: Number,
+    context: Number,
+) -> StepCost:
+    """A plain step beside a drafter that stays loaded.
+
+    Args:
+        deployment: target, device and how they run.
+        drafter: who would draft.
+        overhead: the engine's share of a plain step.
+        idle: what the engine does with the drafter.
+        batch: requests.
+        context: cached tokens per request.
+    """
+    own = idle_draft(deployment, drafter, batch=batch, context=context) if idle.follows else []
+    return total_cost(
+        own,
+        [(1.0, pass_cost(deployment, batch=batch, query_tokens=1.0, context=context))],
+        drafter,
+        replace(overhead, step_s=overhead.step_s + idle.step_s),
+        speculates=np.zeros((), dtype=np.bool_),
+        requests=batch,
+    )
 
 
 def verified_tokens(drafter: Drafter, draft_tokens: Array) -> Array:

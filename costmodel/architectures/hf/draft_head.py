@@ -2,7 +2,8 @@
 
 Heads that draft for a target (EAGLE, Medusa, multi-token prediction, DFlash) are published with
 configs of their own: by their authors, by engines' trainers and in the speculators format. Their
-price follows from the target; this says what a file is, and leaves out their weights.
+price follows from the target, and from the attention and width that their config states; this says
+what a file is, and leaves out their weights.
 """
 
 from collections.abc import Mapping
@@ -43,6 +44,10 @@ class DraftHead:
         layers: Decoder layers, or Medusa's heads; None: not stated.
         draft_vocab: Tokens that it can propose; None: all of the target's.
         target_hidden: Length of the target's residual vector; None: not stated.
+        heads: Query heads of a decoder layer; None: not stated.
+        kv_heads: Key/value heads, as many as query heads where the file names none.
+        head_dim: Length of a query head.
+        width: Inner width of the dense feed-forward; None: not stated.
         certain: A key says what it is; False: it only looks like one.
     """
 
@@ -51,6 +56,10 @@ class DraftHead:
     layers: int | None = None
     draft_vocab: int | None = None
     target_hidden: int | None = None
+    heads: int | None = None
+    kv_heads: int | None = None
+    head_dim: int | None = None
+    width: int | None = None
     certain: bool = True
 
 
@@ -65,7 +74,8 @@ def draft_head(config: Mapping[str, object]) -> DraftHead | None:
         'EAGLE-3'
     """
     inner = config.get("transformer_layer_config")
-    layers = _count((inner if isinstance(inner, Mapping) else config).get("num_hidden_layers"))
+    layer = inner if isinstance(inner, Mapping) else config
+    layers = _count(layer.get("num_hidden_layers"))
     kind, reason = _named(config)
     heads = _count(config.get(reason)) if reason in ("medusa_num_heads", "n_predict") else layers
     if not kind and layers != 1:
@@ -77,7 +87,21 @@ def draft_head(config: Mapping[str, object]) -> DraftHead | None:
         draft_vocab=_count(config.get("draft_vocab_size")),
         target_hidden=_count(config.get("target_hidden_size")),
         certain=bool(kind),
+        width=_count(layer.get("intermediate_size")),
+        **_attention(layer),
     )
+
+
+def _attention(layer: Mapping[str, object]) -> dict[str, int]:
+    """Heads of a decoder layer's attention; empty where it is not stated, or latent."""
+    heads, hidden = _count(layer.get("num_attention_heads")), _count(layer.get("hidden_size"))
+    if heads is None or hidden is None or layer.get("kv_lora_rank"):
+        return {}
+    kv_heads = _count(layer.get("num_key_value_heads")) or heads
+    head_dim = _count(layer.get("head_dim")) or hidden // heads
+    if heads % kv_heads or not head_dim:
+        return {}
+    return {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
 
 
 def _named(config: Mapping[str, object]) -> tuple[str, str]:

@@ -14,6 +14,7 @@ import numpy as np
 from costmodel.architectures.architecture import Architecture
 from costmodel.drafters.drafter import Drafter
 from costmodel.engines.record.host import USUAL_HOST, Host
+from costmodel.engines.record.idle_drafter import UNREAD, IdleDrafter
 from costmodel.engines.record.memory import Memory
 from costmodel.engines.record.options import Options
 from costmodel.engines.record.overhead import Overhead
@@ -232,6 +233,7 @@ class Engine:
         overheads: what it adds to a step, by who drafts (`Draft.by`); `ANY` holds for all others.
         kernels: what it runs.
         host: what iterations with prompts cost its host.
+        idle_drafter: what its drafter does in steps in which a schedule drafts nothing.
         follows_target: draft models compute what the target does in a pass of their own, beside
             those that draft.
         keeps_fp32: a checkpoint in 32 bits runs in 32 bits unless another format is asked for;
@@ -252,6 +254,7 @@ class Engine:
     overheads: Mapping[str, Overhead]
     kernels: Kernels
     host: Host = USUAL_HOST
+    idle_drafter: IdleDrafter = UNREAD
     follows_target: bool = False
     keeps_fp32: bool = False
     memory: Memory

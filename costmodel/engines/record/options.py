@@ -27,6 +27,8 @@ class Drafting:
         schedule: a draft length for every range of batch sizes.
         stop: an end of the draft where its probability falls below a threshold.
         synthetic: acceptance that is drawn at stated rates or at a stated mean, to time a what-if.
+        verifies: how much of a draft is verified as what it costs says, or why not.
+        adapts: a draft length that follows the tokens accepted lately.
         variants: other implementations of the same drafting under names of their own, and the
             releases that have them.
     """
@@ -38,6 +40,8 @@ class Drafting:
     schedule: Capability
     stop: Capability
     synthetic: Capability
+    verifies: Capability = "verifies drafts whole"
+    adapts: Capability = "sets no draft length by what was accepted lately"
     variants: Mapping[str, Gate] = field(default_factory=dict)
 
 
@@ -91,6 +95,8 @@ class Options:
                 "schedule",
                 "stop",
                 "synthetic",
+                "verifies",
+                "adapts",
             ):
                 yield f"drafting.{way}.{name}", getattr(drafting, name)
             for variant, gate in drafting.variants.items():

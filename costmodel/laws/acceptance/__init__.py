@@ -2,7 +2,13 @@
 
 from costmodel.laws.acceptance.imitated import drawn_ranks, drawn_recording, drawn_tokens
 from costmodel.laws.acceptance.per_step import Acceptance, from_replay
-from costmodel.laws.acceptance.recorded import accepted_by, drawn_lengths, replay_by, sibling_law
+from costmodel.laws.acceptance.recorded import (
+    accepted_by,
+    accepted_shares,
+    drawn_lengths,
+    replay_by,
+    sibling_law,
+)
 from costmodel.laws.acceptance.rules import MATCHING, RULES, Law, law_for, several_chains
 from costmodel.laws.acceptance.siblings import (
     ASSUMED_SIBLINGS,
@@ -29,6 +35,7 @@ __all__ = [
     "DepthRates",
     "Law",
     "accepted_by",
+    "accepted_shares",
     "counted_rates",
     "drawn_lengths",
     "drawn_ranks",

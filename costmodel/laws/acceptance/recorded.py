@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from costmodel.laws.acceptance.per_step import Acceptance, from_replay
 from costmodel.laws.acceptance.rules import SAMPLED, Law, Shape
 from costmodel.passes.ops import Array
+from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree
 from traces.replay.bootstrap import RequestDraws
@@ -73,6 +74,28 @@ def drawn_lengths(
             1 + (stays > generator.random((trace.positions, 1))).sum(axis=1), dtype=np.int32
         )
     return lossy_lengths(trace, shape, _candidates(trace, law)).astype(np.int32)
+
+
+def accepted_shares(trace: AcceptanceTrace, law: Law) -> Array | None:
+    """How likely a draft token for every position is accepted if those before it are; None where
+    tokens are matched, so that ranks tell.
+
+    Args:
+        trace: the recording that the law is for.
+        law: from `law_for`.
+
+    Returns:
+        float64[positions].
+
+    Raises:
+        InputError: a lossy law, or as `replay_by`.
+    """
+    if law.by_matching:
+        return None
+    if law.rule not in SAMPLED:
+        raise InputError("is not known for a part of a draft", key="rule", value=law.rule)
+    first: Array = survival(trace, 1, cast(SampledRule, law.rule))[:, 0]
+    return first
 
 
 def accepted_by(

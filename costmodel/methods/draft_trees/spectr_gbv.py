@@ -16,5 +16,6 @@ METHOD = Method(
     draft=(Draft(by="model"),),
     shape=Shape(kind="static_tree"),
     verify=Verify(rule="multi_path_block"),
+    systems=("SpecTr-GBV",),
     assumed=("shape.nodes: chains and their lengths are not stated there; searched",),
 )

@@ -24,6 +24,7 @@ METHOD = Method(
         closing_passes=1,
         vocab_state_bytes=2.0,
     ),
+    systems=("DiffusionGemma",),
     reproduced=(
         "tests/costmodel/laws/test_refining.py::test_canvases_take_what_vllm_announced_of_them",
     ),

@@ -21,6 +21,7 @@ METHOD = Method(
     draft=(Draft(by="head", layers=5, inputs=5, depths_per_pass=0, rereads=True),),
     shape=Shape(kind="dynamic_tree", nodes=512, depth=15, cost_ratio=0.005, free_nodes=160),
     verify=Verify(rule="match"),
+    systems=("Bastion",),
     reported=(
         Reported(
             quantity="speedup", value=6.61, source="arXiv:2605.29727, abstract", note="largest"

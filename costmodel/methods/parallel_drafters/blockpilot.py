@@ -20,6 +20,7 @@ METHOD = Method(
     draft=(Draft(by="head", layers=5, inputs=5, depths_per_pass=0, rereads=True),),
     shape=Shape(kind="chain", nodes=15),
     verify=Verify(rule="token_rejection"),
+    systems=("BlockPilot",),
     reported=(
         Reported(
             quantity="speedup",

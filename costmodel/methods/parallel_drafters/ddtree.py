@@ -18,6 +18,7 @@ METHOD = Method(
     draft=(Draft(by="head", layers=5, inputs=5, depths_per_pass=0, rereads=True),),
     shape=Shape(kind="dynamic_tree", nodes=256, depth=15),
     verify=Verify(rule="match"),
+    systems=("DDTree",),
     reproduced=(
         "tests/costmodel/optimizers/candidates/test_block_trees.py::test_published_trees_emit_what_their_chains_foretell",
     ),

@@ -21,6 +21,7 @@ METHOD = Method(
     draft=(Draft(by="head", layers=5, inputs=5, depths_per_pass=0, rereads=True),),
     shape=Shape(kind="dynamic_tree", nodes=255, depth=15, width=7),
     verify=Verify(rule="match"),
+    systems=("JetFlow",),
     reported=(
         Reported(
             quantity="speedup",

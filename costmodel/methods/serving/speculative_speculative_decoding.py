@@ -19,6 +19,7 @@ METHOD = Method(
     shape=Shape(kind="chain", nodes=6),
     verify=Verify(rule="token_rejection"),
     batch=Batch(drafts_during_verify=True, fan_out=3, on_miss="wait", own_device=True),
+    systems=("Speculative speculative decoding",),
     reported=(
         Reported(
             quantity="speedup",

@@ -28,6 +28,7 @@ METHOD = Method(
     ),
     shape=Shape(kind="dynamic_tree", nodes=89, depth=12, width=10, beam=10),
     verify=Verify(rule="fixed_candidates"),
+    systems=("SpecBlock",),
     reported=(
         Reported(
             quantity="speedup",

@@ -26,6 +26,7 @@ from costmodel.laws.claims import rate_claim, tokens_claim
 from costmodel.laws.drafting import dynamic_tree
 from costmodel.laws.outcomes import outcome_chain
 from costmodel.laws.own_draft import own_draft
+from costmodel.method import WEIGHING
 from costmodel.method_library import load_method
 from costmodel.optimizers.candidates.block_trees import block_tree
 from costmodel.optimizers.candidates.paying_trees import calibrated_limits
@@ -43,7 +44,7 @@ from traces.replay.statistics import request_draws
 DRAWS = 1000
 
 Weighed = tuple[Setting | None, Sequence[int], Sequence[int]]
-"""Whose seconds a controller of goodput weighs, and the batches and contexts it is asked at."""
+"""Whose seconds a stop rule weighs, and the batches and contexts it is asked at."""
 Progress = Callable[[str], None]
 
 
@@ -59,14 +60,14 @@ def shape_acceptances(
     """Acceptance of every shape on what is known of a drafter, in the order of the shapes.
 
     Bootstrap draws are paired, and trees are measured on requests that did not choose them. A chain
-    that a controller of goodput ends has one acceptance per batch and context, and so has the own
-    tree of a method that weighs its nodes by the roofline of its device.
+    whose stop rule weighs seconds has one acceptance per batch and context, and so has the own tree
+    of a method that weighs its nodes by the roofline of its device.
 
     Args:
         source: what is known of the drafter.
         shapes: at least one.
         generator: of the bootstrap and the split of the requests.
-        weighed: for chains that a controller of goodput ends, and trees of as many nodes as pay.
+        weighed: for chains whose stop rule weighs seconds, and trees of as many nodes as pay.
         law: by which drafts are verified; None: that of the method.
         progress: called with a line of text per tree that is built.
 
@@ -100,7 +101,7 @@ def shape_acceptances(
             emitted.append(next(prompted))
         elif shape.kind == "chain" and shape.stop is not None:
             setting, batches, contexts = weighed
-            if shape.stop.rule == "goodput" and setting is None:
+            if shape.stop.rule in WEIGHING and setting is None:
                 rule = "weighs seconds, which `predict` and `optimize` know"
                 raise InputError(rule, key="stop", value=shape.stop.rule)
             emitted += stopped_candidates(

@@ -101,9 +101,11 @@ def _named(checkpoint: str, sources: Sequence[Source]) -> list[Source]:
             raise InputError(
                 f"{rule}: --drafter speculative-decoding:0.7", key="draft", value=checkpoint
             )
-        raise InputError(
-            f"{names} drafts without a model of its own", key="draft", value=checkpoint
+        rule = (
+            f"{names} drafts without a model of its own; to compare this one, say what is accepted"
+            " of it: --drafter speculative-decoding:0.7"
         )
+        raise InputError(rule, key="draft", value=checkpoint)
     if not models and len(takers) > 1:
         rule = f"is one head, and {' and '.join(sorted(takers))} compete, whose heads differ"
         raise InputError(rule, key="draft", value=checkpoint)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from costmodel.answers.settings import method_of, with_match_rate
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import DepthRates, counted_rates, length_rates, means_rates
@@ -37,6 +39,7 @@ from traces.kinds.step_counts import NEW_TOKENS
 from traces.library import is_confidence, read_trace, trace_file, trace_name
 from traces.replay.confidence.played import RecordedPrompts
 from traces.replay.counted import counts_requests
+from traces.replay.walk import replay_chain
 
 _PACE_FIELDS = ("refine.tokens_per_pass", "advance")
 PLAIN_DRAFTING = "speculative-decoding"
@@ -503,6 +506,9 @@ def trace_source(
     slug = method or otherwise
     if not slug:
         raise InputError("the trace names no method; pass --method", file=path, key="method")
+    refine = load_method(slug).refine
+    if refine is not None and refine.commit == "fixed_point" and trace.level >= 1:
+        return _window_source(path, slug, trace)
     if not load_method(slug).drafts:
         rule = (
             "drafts nothing, so that a recording does not tell its pace; `rooftree predict --method"
@@ -514,6 +520,26 @@ def trace_source(
         replayed = with_match_rate(trace, slug, match_rate)
         return Source(method=slug, kind="recorded", trace=replayed, path=path, model=model)
     return replace(counted_source(trace, slug, match_rate, lengths=lengths, file=path), path=path)
+
+
+def _window_source(path: Path, slug: str, trace: AcceptanceTrace) -> Source:
+    """Tokens per pass of a window that is corrected until nothing changes, as its passes were
+    recorded.
+    """
+    longest = int(np.max([1, *(trace.drafted if trace.drafted is not None else ())]))
+    tokens = replay_chain(trace, longest).tokens_per_step
+    window, priced = longest + 1, refine_of(load_method(slug)).canvas_tokens
+    about = f"{tokens:.4g} tokens per pass of windows of up to {window}"
+    if window != priced:
+        about += f" (passes of {priced} are priced)"
+    return Source(
+        method=slug,
+        kind="recorded",
+        own_tokens_per_step=tokens,
+        about=f"{about}: {trace_name(path)}",
+        path=path,
+        model=trace.provenance.model,
+    )
 
 
 def counted_source(

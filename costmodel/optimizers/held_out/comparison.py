@@ -17,7 +17,7 @@ import numpy as np
 from costmodel.answers.steps.setting import Setting
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.held_out.half import Costs, Half, HeldOutDraft
-from costmodel.optimizers.held_out.policies import OURS, PUBLISHED, Policy
+from costmodel.optimizers.held_out.policies import OURS, PUBLISHED, SCHEDULE, Policy
 from costmodel.optimizers.held_out.trees import split_halves
 from costmodel.passes.ops import Array
 from hardware_profiles.errors import InfeasibleError, InputError
@@ -68,6 +68,8 @@ class PolicyComparison:
         batch: requests.
         context: cached tokens per request.
         ours: what the search chose.
+        schedule: what it would have chosen among chains and static trees, which a schedule by batch
+            holds; None where the recording tells of another kind of draft alone.
         published: every other policy that applies, the fastest over all halves first.
         step_oracle: tokens per second if every step drafted what will be accepted, chains alone;
             every request's step costs what a batch of such steps costs. None where the recording
@@ -78,6 +80,7 @@ class PolicyComparison:
     batch: int
     context: int
     ours: Outcome
+    schedule: Outcome | None
     published: Sequence[Outcome]
     step_oracle: float | None
     request_oracle: float | None
@@ -90,15 +93,22 @@ class PolicyComparison:
     @property
     def gain_ratio(self) -> float:
         """Tokens per second of ours over the best published policy's, less 1."""
-        return self.ours.tokens_per_s / self.best.tokens_per_s - 1.0
+        return _gain(self.ours, self.best)[0]
 
     @property
     def gain_interval(self) -> tuple[float, float]:
         """80 % interval of the gain over what requests there might have been to choose on and to
         run on.
         """
-        half = half_width(self.ours.rates / self.best.rates)
-        return self.gain_ratio - half, self.gain_ratio + half
+        return _gain(self.ours, self.best)[1]
+
+    def schedule_gain(self, policy: Outcome) -> tuple[float, tuple[float, float]] | None:
+        """Tokens per second of one shape for the batch over those of a policy, less 1, with the 80
+        % interval; None where there is no such shape.
+        """
+        if self.schedule is None:
+            return None
+        return _gain(self.schedule, policy)
 
     @property
     def half_gain_ratio(self) -> float:
@@ -107,6 +117,13 @@ class PolicyComparison:
         """
         best = np.array([policy.rates for policy in self.published]).max(axis=0)
         return self.ours.tokens_per_s / float(_harmonic(best)) - 1.0
+
+
+def _gain(one: Outcome, other: Outcome) -> tuple[float, tuple[float, float]]:
+    """Tokens per second of one over those of another, less 1, with the 80 % interval."""
+    gain = one.tokens_per_s / other.tokens_per_s - 1.0
+    half = half_width(one.rates / other.rates)
+    return gain, (gain - half, gain + half)
 
 
 def half_width(values: Array) -> float:
@@ -180,6 +197,7 @@ def compare_policies(
                 batch=batch,
                 context=context,
                 ours=ours,
+                schedule=_outcome(SCHEDULE, halves, place),
                 published=published,
                 step_oracle=bounds[0],
                 request_oracle=bounds[1],

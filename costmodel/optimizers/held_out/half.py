@@ -12,11 +12,19 @@ import numpy as np
 
 from costmodel.answers.chains import step_seconds
 from costmodel.answers.steps.setting import Setting
-from costmodel.laws.acceptance import Acceptance, Law, accepted_by, geometric, law_for
-from costmodel.laws.controllers import ema_chain, goodput_chain
+from costmodel.answers.verify_widths import verify_seconds
+from costmodel.laws.acceptance import (
+    Acceptance,
+    Law,
+    accepted_by,
+    accepted_shares,
+    geometric,
+    law_for,
+)
+from costmodel.laws.controllers import cost_chain, ema_chain, goodput_chain
 from costmodel.laws.drafting import dynamic_tree, stopped_chain
 from costmodel.laws.prompt_states import recorded_acceptance
-from costmodel.method import Method, Shape, Stop
+from costmodel.method import WEIGHING, Method, Shape, Stop
 from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
 from costmodel.optimizers.candidates.usual_shapes import (
     CHAIN_LENGTHS,
@@ -32,6 +40,7 @@ from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.provenance import POLICY_KEY
 from traces.kinds.state_trees import StateTrees
 from traces.kinds.tree import Tree
+from traces.replay.calibration import Calibration, calibrated
 
 MOST_NODES = 128
 """Nodes of the largest tree that is priced, root included."""
@@ -45,15 +54,18 @@ class HeldOutDraft:
         shape: K of a chain, a static tree, trees with prompt tokens, or the numbers of a dynamic
             tree.
         stop: when a draft ends early; None: it does not.
+        calibration: of the drafter's probabilities, by which `cost` weighs; None: it takes them as
+            they are.
     """
 
     shape: int | Tree | StateTrees | Shape
     stop: Stop | None = None
+    calibration: Calibration | None = None
 
     @property
     def weighs_seconds(self) -> bool:
         """Whether what is drafted depends on the batch, as the seconds of its steps are weighed."""
-        return self.stop is not None and self.stop.rule == "goodput"
+        return self.stop is not None and self.stop.rule in WEIGHING
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +83,7 @@ class Costs:
     context: int
     _prices: dict[int, TreePrice] = field(default_factory=dict)
     _chains: dict[int, Array] = field(default_factory=dict)
+    _widths: dict[tuple[int, int], Array] = field(default_factory=dict)
 
     def price(self, place: int) -> TreePrice:
         """Seconds of trees at a batch, those of its draft passes remembered."""
@@ -88,6 +101,14 @@ class Costs:
                 [geometric(0.0, length) for length in range(most + 1)]
             )
         return self._chains[most]
+
+    def width_seconds(self, most: int, place: int) -> Array:
+        """Seconds of steps that draft `most` tokens and verify 0, 1, .. of the batch's together."""
+        if (most, place) not in self._widths:
+            batch = int(self.batches[place])
+            seconds = verify_seconds(self.setting, most, batch=batch, context=float(self.context))
+            self._widths[most, place] = seconds
+        return self._widths[most, place]
 
     def seconds(self, accepted: Sequence[Acceptance]) -> Array:
         """Seconds of steps, [drafts, batches]."""
@@ -122,6 +143,15 @@ class Half:
         """How the method verifies drafts on this half."""
         rule = self.method.verify
         return law_for(self.trace, rule.rule, [k for k in self.lengths if k], at=rule.at)
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """What this half says of the drafter's probabilities.
+
+        Raises:
+            InputError: a recording without them.
+        """
+        return calibrated(self.trace, accepted_shares(self.trace, self.law))
 
     @property
     def lengths(self) -> list[int]:
@@ -212,12 +242,27 @@ class Half:
         if stop is None:
             return accepted_by(self.trace, self.law, draft.shape, None)
         assert isinstance(draft.shape, int)
-        if stop.rule == "goodput":
-            seconds, batch = (
-                self.costs.chain_seconds(draft.shape)[:, place],
-                int(self.costs.batches[place]),
-            )
-            return goodput_chain(self.trace, draft.shape, stop, None, seconds=seconds, batch=batch)
+        if draft.weighs_seconds:
+            return self._weighed(draft.shape, stop, place, draft.calibration)
         if stop.rule == "ema":
             return ema_chain(self.trace, draft.shape, stop, None)
         return stopped_chain(self.trace, draft.shape, stop, None, self.law)
+
+    def _weighed(
+        self, most: int, stop: Stop, place: int, calibration: Calibration | None
+    ) -> Acceptance:
+        """Chains of at most so many tokens whose rule weighs the seconds of steps."""
+        batch = int(self.costs.batches[place])
+        if stop.rule == "goodput":
+            seconds = self.costs.chain_seconds(most)[:, place]
+            return goodput_chain(self.trace, most, stop, None, seconds=seconds, batch=batch)
+        return cost_chain(
+            self.trace,
+            most,
+            stop,
+            None,
+            seconds=self.costs.width_seconds(most, place),
+            batch=batch,
+            calibration=calibration,
+            law=self.law,
+        )

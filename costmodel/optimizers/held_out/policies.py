@@ -31,6 +31,8 @@ STOPS = (
     Stop(rule="goodput", least_tokens=0),
 )
 """Early stops that our own choice compares beside chains and trees."""
+_LONG_RUN = 0.05
+"""Weight of the latest step where verification is weighed by the tokens per second of many."""
 
 Decides = Callable[[Half, int], Sequence[HeldOutDraft]]
 
@@ -84,6 +86,25 @@ def _stopped(most: int, stop: Stop) -> Decides:
     return drafts
 
 
+def _widths(*lengths: int, at: float = 0.0, calibrates: bool = False) -> Decides:
+    """Drafts of these lengths, verified as far as that pays; calibrated by the half that is
+    seen.
+    """
+
+    def drafts(half: Half, place: int) -> Sequence[HeldOutDraft]:
+        if half.one_length is not None or half.trace.level < 3:
+            return ()
+        longest = half.trace.depth or max(lengths)
+        calibration = half.calibration if calibrates else None
+        stop = Stop(rule="cost", at=at)
+        return [
+            HeldOutDraft(shape=k, stop=stop, calibration=calibration)
+            for k in dict.fromkeys(min(k, longest) for k in lengths)
+        ]
+
+    return drafts
+
+
 def _medusa(half: Half, place: int) -> Sequence[HeldOutDraft]:
     """The likeliest nodes, 63 of them whatever they cost."""
     if not half.drafts_trees:
@@ -132,6 +153,8 @@ def _ours(half: Half, place: int) -> Sequence[HeldOutDraft]:
     rated = [(float(rates[place]), draft) for draft, rates in half.searched]
     most = max(half.lengths)
     others = [draft for stop in STOPS for draft in _stopped(most, stop)(half, place)]
+    for at in (0.0, _LONG_RUN):
+        others += _widths(2, 4, most, at=at, calibrates=True)(half, place)
     if half.drafts_trees:
         others.append(_priced(half, place))
     others += [draft for policy in PUBLISHED for draft in policy.drafts(half, place)]
@@ -141,6 +164,19 @@ def _ours(half: Half, place: int) -> Sequence[HeldOutDraft]:
         except (InputError, InfeasibleError):
             continue
     return (max(rated, key=lambda pair: pair[0])[1],)
+
+
+def _schedule(half: Half, place: int) -> Sequence[HeldOutDraft]:
+    """The fastest chain or static tree on this half: what a schedule by batch holds."""
+    rated = [
+        (float(rates[place]), draft)
+        for draft, rates in half.searched
+        if draft.stop is None and not isinstance(draft.shape, Shape)
+    ]
+    if half.drafts_trees:
+        priced = _priced(half, place)
+        rated.append((half.rate(priced, place), priced))
+    return (max(rated, key=lambda pair: pair[0])[1],) if rated else ()
 
 
 def _priced(half: Half, place: int) -> HeldOutDraft:
@@ -154,6 +190,7 @@ def _priced(half: Half, place: int) -> HeldOutDraft:
 _LIKELIEST = Shape(kind="dynamic_tree", nodes=60, depth=7, width=10, beam=10)
 
 OURS = Policy(name="rooftree", source="", drafts=_ours)
+SCHEDULE = Policy(name="rooftree, one shape a batch", source="", drafts=_schedule)
 PUBLISHED: tuple[Policy, ...] = (
     Policy(name="no speculation", source="", drafts=_fixed(HeldOutDraft(shape=0))),
     Policy(name="K=3", source="vLLM's and SGLang's examples", drafts=_fixed(HeldOutDraft(shape=3))),
@@ -200,6 +237,16 @@ PUBLISHED: tuple[Policy, ...] = (
         name="SmartSpec",
         source="arXiv:2406.14066",
         drafts=_stopped(7, Stop(rule="goodput", least_tokens=0)),
+    ),
+    Policy(
+        name="DSpark's verification, K=7",
+        source="arXiv:2607.05147; vLLM's adaptive verification",
+        drafts=_widths(7),
+    ),
+    Policy(
+        name="DSpark's verification, calibrated",
+        source="SGLang's confidence calibration",
+        drafts=_widths(7, calibrates=True),
     ),
 )
 """Policies of papers and engines, with the numbers that they come with; plain decoding always

@@ -18,8 +18,10 @@ from simulator.loop.compiled import compiled, inlined
 from simulator.loop.decoders.record import (
     ALWAYS,
     BANDIT,
+    COST,
     EMA,
     EXPECTED,
+    GATE,
     GOODPUT,
     ORACLE,
     SURVIVAL,
@@ -50,6 +52,9 @@ FIRST, DOWN, UP, PACE, WARM_UP, COUNT, LENGTHS = range(7)
 AVERAGE, SEEN, AT = range(3)  # columns of what is remembered of a tier
 # and of a bandit's batch size; the losses stand behind the tries
 BINS, LEFT, ARM, BLOCK_STEPS, DONE, TRIES = range(6)
+# columns of what is remembered at a gate: whether it is closed, the sum and the number of the
+# rolling shares, and behind these the shares
+CLOSED, SUM, COUNTED, ROLLING = range(4)
 # rows of what is remembered of drafts that were accepted up to a token
 SHARE, KNOWN, NOW = range(3)
 
@@ -70,6 +75,8 @@ def new_memory(d: Drafts, limits: SchedulerLimits) -> Real | None:
         rows, columns = limits.max_requests + 1, TRIES + 2 * (d.most + 1)
     elif d.controller == SURVIVAL:
         rows, columns = NOW + 1, d.most + 2
+    elif d.controller == GATE:
+        columns = ROLLING + d.pace
     memory = np.zeros((rows + 1, max(columns, d.most + 1)))
     if d.controller == TIERS:
         for row in range(rows):
@@ -299,7 +306,9 @@ def batch_drafts(
     most = int(tables[d.by_batch.first + min(decoding, d.by_batch.length - 1)])
     if memory is None:
         return most
-    if most == 0 or decoding == 0:
+    if d.controller == GATE and memory[0, CLOSED] > 0.0:
+        most = 0
+    if most == 0 or decoding == 0 or d.controller in (COST, GATE):
         return most
     if d.controller == TIERS:
         row, tier = _tier(d, tables, decoding)
@@ -355,6 +364,22 @@ def see_step(
 
 
 @compiled
+def _roll(d: Decoder, replica: Replica, memory: Real) -> None:
+    """Note the share of an iteration's draft tokens that was accepted; the gate closes for good
+    where the rolling mean of these falls below its threshold.
+    """
+    drafted = replica.decoding * replica.draft_limit
+    if drafted == 0:
+        return
+    share, at = replica.just_accepted / drafted, ROLLING + int(memory[0, COUNTED]) % d.pace
+    memory[0, SUM] += share - memory[0, at]
+    memory[0, at] = share
+    memory[0, COUNTED] += 1.0
+    if memory[0, COUNTED] >= d.pace and memory[0, SUM] < d.least_share * d.pace:
+        memory[0, CLOSED] = 1.0
+
+
+@compiled
 def learn(d: Decoder, tables: Real, replica: Replica, memory: Real | None, emitted: int) -> None:
     """A policy looks at the iteration that has ended, in which requests that decode emitted so many
     tokens.
@@ -374,6 +399,8 @@ def learn(d: Decoder, tables: Real, replica: Replica, memory: Real | None, emitt
         since = memory[row, SEEN] - tables[tier + WARM_UP]
         if since > 0.0 and since % tables[tier + PACE] == 0.0:
             _move_in_tier(tables, tier, memory, row)
+    elif d.controller == GATE:
+        _roll(d, replica, memory)
     elif d.controller == BANDIT and replica.chunks == 0 and emitted > 0:
         row, k = replica.decoding, replica.draft_limit
         memory[row, TRIES + k] += 1.0

@@ -20,6 +20,8 @@ _CONTROLLERS: dict[PolicyRule, int] = {
     "goodput": record.GOODPUT,
     "survival": record.SURVIVAL,
     "verified": record.VERIFIED,
+    "cost": record.COST,
+    "gate": record.GATE,
     "tiers": record.TIERS,
     "bandit": record.BANDIT,
 }
@@ -42,6 +44,7 @@ def with_policy(drafts: record.Drafts, policy: LengthPolicy | None, seed: int) -
         controller=_CONTROLLERS[policy.rule],
         weight=float(policy.weight),
         pace=int(policy.pace),
+        least_share=float(policy.least_share),
         lengths=np.array(policy.lengths, np.int32) if policy.lengths else drafts.lengths,
         gains=np.array(policy.gains, np.float64) if policy.gains else drafts.gains,
         profiled_context=-1.0 if context is None else float(context),

@@ -20,7 +20,7 @@ SPLIT, PAD, REGROUP = range(3)
 # (LATE: nothing, and it waits for a whole one)
 WHOLE, NOTHING, WITHOUT_FIRST, LATE = range(4)
 # who sets the draft length: see `decoders.lengths`
-ALWAYS, EMA, GOODPUT, EXPECTED, ORACLE, SURVIVAL, VERIFIED, TIERS, BANDIT = range(9)
+ALWAYS, EMA, GOODPUT, EXPECTED, ORACLE, SURVIVAL, VERIFIED, COST, TIERS, GATE, BANDIT = range(11)
 ALIKE, LIKELIEST, BY_REQUEST = range(3)  # which requests' draft tokens are verified
 FULL, FROM_BLOCK = 0, -1  # passes over prompt and canvas, and over the canvas from the block on
 # whether the token of a place is foreseen behind a whole draft, and in the place of a rejected one
@@ -80,7 +80,8 @@ class Drafts(NamedTuple):
     )
     lengths: Small  # draft lengths that a controller of the batch chooses from, rising
     gains: Real  # tokens that a step of 0, 1, ... draft tokens emits in the mean
-    pace: int  # iterations between two choices
+    pace: int  # iterations between two choices; of a gate those of its rolling mean
+    least_share: float  # of draft tokens accepted, below which a gate closes
     # tokens of a request with which passes were timed for the choice; below 0: those it has
     profiled_context: float
     tiers: NDArray[np.float64]  # by batch size, see `decoders.lengths`

@@ -2,22 +2,28 @@
 
 Every request drafts as many tokens as it may, and the batch has a budget of so many per request: it
 goes to the draft tokens that are likeliest to be accepted, over all requests (TETRIS), by what the
-drafter thinks of them or by what each request's lately accepted tokens suggest. The probabilities
-along a chain never rise, so that taking the likeliest one again and again is exact. Leaves out what
-the choice itself costs on the host.
+drafter thinks of them or by what each request's lately accepted tokens suggest. Or the budget is
+what emits most tokens a second: of this step alone, or weighed by what a second of many steps
+emits. The probabilities along a chain never rise, so that taking the likeliest one again and again
+is exact. Leaves out what the choice itself costs on the host.
 
 Reference: Wu et al. 2025, "TETRIS" (arXiv:2502.15197); vLLM's documentation, "Adaptive
-Verification", for a budget by the seconds of passes that were timed at its start.
+Verification", for a budget by the seconds of passes that were timed at its start; Cheng et al.
+2026, "DSpark" (arXiv:2607.05147).
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from simulator.loop.compiled import compiled
 from simulator.loop.decoders.drafting import drafted_tokens
-from simulator.loop.decoders.record import ALIKE, CHAIN, LIKELIEST, VERIFIED, Drafts, Places
+from simulator.loop.decoders.record import ALIKE, CHAIN, COST, LIKELIEST, VERIFIED, Drafts, Places
 from simulator.loop.request import DECODING
 from simulator.loop.state import Chunks, Real, Replica, Request, Requests, Small
 from simulator.loop.tables import Tables, draft_seconds, target_seconds
+
+EARNED, SPENT = range(2)  # what is remembered of steps: tokens expected, and their seconds
 
 
 @compiled
@@ -78,23 +84,35 @@ def _profitable(
     chunks: Chunks,
     batch: int,
     decoding: int,
+    context_tokens: float,
+    memory: Real | None,
 ) -> int:
-    """Draft tokens of the batch with which most tokens are expected per second, by the passes that
-    were timed.
+    """Draft tokens of the batch with which most tokens are expected per second: of this step by the
+    passes that were timed, or of this step beside those that are remembered.
     """
-    context = d.profiled_context * decoding
+    context = context_tokens if d.profiled_context < 0.0 else d.profiled_context * decoding
+    per_second = 0.0
+    if memory is not None and memory[0, SPENT] > 0.0:
+        per_second = memory[0, EARNED] / memory[0, SPENT]
     drafting_s = draft_seconds(t, seconds, decoding, batch, context, 0)
-    expected, tokens, best, best_rate = float(decoding), 0, 0, 0.0
+    expected, tokens, best, best_worth = float(decoding), 0, 0, -np.inf
+    best_expected, best_s = 0.0, 0.0
     while True:
         queries = 1.0 + tokens / decoding
         step_s = drafting_s + target_seconds(t, seconds, decoding, queries, context, chunks, 0, 0)
-        if expected / step_s > best_rate:
-            best, best_rate = tokens, expected / step_s
+        worth = expected - per_second * step_s if per_second > 0.0 else expected / step_s
+        if worth > best_worth:
+            best, best_worth = tokens, worth
+            best_expected, best_s = expected, step_s
         likeliest = _grant_next(replica, running, requests, d, places, batch)
         if likeliest < 0.0:
-            return best
+            break
         expected += likeliest
         tokens += 1
+    if memory is not None and d.weight > 0.0:
+        memory[0, EARNED] = (1.0 - d.weight) * memory[0, EARNED] + best_expected
+        memory[0, SPENT] = (1.0 - d.weight) * memory[0, SPENT] + best_s
+    return best
 
 
 @compiled
@@ -109,6 +127,8 @@ def share_slots(
     chunks: Chunks,
     batch: int,
     decoding: int,
+    context_tokens: float,
+    memory: Real | None,
 ) -> None:
     """Grant every request that decodes the draft tokens that are verified."""
     if places is None:
@@ -116,9 +136,20 @@ def share_slots(
     if d.slots == ALIKE or d.decoder != CHAIN or decoding == 0:
         return
     _begin_grants(replica, running, requests, d, places)
-    if d.controller == VERIFIED:
+    if d.controller in (VERIFIED, COST):
         budget = _profitable(
-            replica, running, requests, d, places, t, seconds, chunks, batch, decoding
+            replica,
+            running,
+            requests,
+            d,
+            places,
+            t,
+            seconds,
+            chunks,
+            batch,
+            decoding,
+            context_tokens,
+            memory,
         )
         _begin_grants(replica, running, requests, d, places)
     else:

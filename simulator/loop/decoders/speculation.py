@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.laws.acceptance import drawn_lengths
+from costmodel.laws.acceptance import accepted_shares, drawn_lengths
 from costmodel.laws.drafting import stopped
 from costmodel.laws.refining import refine_of
 from costmodel.method import Batch, Stop
@@ -29,6 +29,7 @@ from simulator.loop.decoders.record import (
     BLOCK,
     BY_REQUEST,
     CHAIN,
+    COST,
     EMA,
     FROM_BLOCK,
     FULL,
@@ -52,12 +53,13 @@ from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.arrays import IntArray
 from traces.kinds.state_trees import StateTrees
 from traces.kinds.tree import Tree
+from traces.replay.calibration import calibrated
 from traces.replay.dynamic import PickedTrees, TreePolicy, pick_trees
 from traces.replay.outcomes import foreseen_tokens
 from traces.replay.states import state_steps
 from traces.replay.walk import check_chain, check_tree, replay_chain, replay_tree
 
-_CONTROLLERS = {"ema": EMA, "goodput": GOODPUT}
+_CONTROLLERS = {"ema": EMA, "goodput": GOODPUT, "cost": COST}
 _SLOTS = {"alike": ALIKE, "likeliest": LIKELIEST, "by_request": BY_REQUEST}
 _RAGGED = {"split": SPLIT, "pad": PAD, "regroup": REGROUP}
 _NONE = np.zeros(0, dtype=np.int32)
@@ -100,6 +102,7 @@ _PLAIN = Drafts(
     lengths=np.arange(1, dtype=np.int32),
     gains=np.ones(1),
     pace=1,
+    least_share=0.0,
     profiled_context=-1.0,
     tiers=np.zeros((1, 1)),
     draws=np.zeros(1),
@@ -146,7 +149,7 @@ def build_drafts(scenario: Scenario, generator: np.random.Generator) -> Drafts:
         decoder=decoder,
         controller=_CONTROLLERS.get(options.stop.rule, ALWAYS),
         most=int(most),
-        weight=float(options.ema_weight),
+        weight=float(options.stop.at if options.stop.rule == "cost" else options.ema_weight),
         branches=int(batch.branches),
         fan_out=int(batch.fan_out),
         waits=batch.on_miss == "wait",
@@ -163,11 +166,11 @@ def build_drafts(scenario: Scenario, generator: np.random.Generator) -> Drafts:
         left=left,
         branches_at=branches_at,
         foreseen=foreseen,
-        slots=_SLOTS[batch.slots],
+        slots=_SLOTS[options.slots],
         budget_per_request=np.inf
         if batch.budget_per_request is None
         else float(batch.budget_per_request),
-        sure=_sure(options),
+        sure=np.resize(_sure(options), emits.size),
         within_output=bool(scenario.scheduler.drafts_within_output),
         lengths=np.arange(most + 1, dtype=np.int32),
     )
@@ -314,16 +317,18 @@ def _branches(batch: Batch, trace: AcceptanceTrace, emits: Small) -> tuple[Byte,
 
 def _sure(options: SpeculationOptions) -> Real:
     """The drafter's probability of its likeliest token at every place, where the batch chooses by
-    it.
+    it; calibrated by the recording where that is weighed against seconds.
     """
-    if options.batch.slots != "likeliest":
+    if options.slots != "likeliest":
         return np.ones(1)
     trace = options.trace
     assert trace.draft_probs is not None
     index = np.arange(trace.positions) - np.repeat(trace.offsets[:-1], trace.output_tokens)
-    return np.ascontiguousarray(
+    sure = np.ascontiguousarray(
         trace.draft_probs[index >= trace.first_step_position, 0], dtype=np.float64
     )
+    weighs = "cost" in (options.stop.rule, options.policy.rule if options.policy else "")
+    return calibrated(trace, accepted_shares(trace, options.law)).accepted(sure) if weighs else sure
 
 
 def _lengths(options: SpeculationOptions) -> Small:

@@ -470,7 +470,20 @@ def compose(
         replica.draft_limit = batch
         if decoding > 0:
             change_length(d, replica, running, requests, batch)
-            share_slots(replica, running, requests, d, places, t, seconds, chunks, batch, decoding)
+            share_slots(
+                replica,
+                running,
+                requests,
+                d,
+                places,
+                t,
+                seconds,
+                chunks,
+                batch,
+                decoding,
+                float(context),
+                memory,
+            )
     if limits.numbered_slots and replica.queued > 0 and replica.running < limits.max_requests:
         replica.postponed = postponed(replica, buffers.queue, buffers.seats, requests, limits)
         _admissions(replica, buffers, requests, prefixes, limits, d, places, batch)

@@ -51,7 +51,10 @@ NAMES = [
         f"{STATED} --method speculative-decoding --acceptance 0.5 --draft gpt2",
         "draft: must share the vocabulary of llama-3.2-1b (128256 tokens)",
     ),
-    (f"{PREDICT} --draft gpt2", "draft: early-exit drafts without a model of its own, got 'gpt2'"),
+    (
+        f"{PREDICT} --draft gpt2",
+        "draft: early-exit drafts without a model of its own; to compare this one",
+    ),
 ]
 LISTS = [
     (f"{PREDICT} --batch", 1),
@@ -63,7 +66,7 @@ LISTS = [
     (f"{OPTIMIZE} --tree-nodes", 0),
     ("replay {ranks} --out {out} --draft-tokens", 0),
     (f"{TREE} --nodes", 1),
-    ("traces inspect {ranks} --out {out} --draft-tokens", 1),
+    ("traces inspect {ranks} --out {out} --draft-tokens", 0),
 ]
 WHOLE = [
     (f"{PREDICT} --tp", ["0", "-1", "7", "1.5", "a", "nan"]),

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import pytest
 
+from app.answers.simulations import highest_rates
 from app.cli.main import main
 from app.dashboard.answer import DeferredAnswer
 from app.dashboard.answers.diffusion.page import answer_diffusion
@@ -28,6 +29,7 @@ from app.dashboard.answers.validation.runs import run_rows, validated
 from app.dashboard.measured import REPORT, measured_results
 from app.dashboard.recorded import tree_traces
 from app.dashboard.state import State
+from app.render.charts.charts import digits
 from app.render.html.optimize_sections import schedule_words
 from costmodel.optimizers.recommend import DEFAULT_BATCHES
 from hardware_profiles.errors import InfeasibleError, InputError
@@ -47,6 +49,13 @@ ANSWERS = {
     "validation": answer_validation,
     "serving": lambda state: answer_serving(SERVED, lambda *told: None),
 }
+
+
+@pytest.fixture(autouse=True)
+def _short_searches(monkeypatch):
+    """The highest rate is looked for roughly: pages and commands ask the same search."""
+    monkeypatch.setattr(highest_rates, "RESOLUTION", 1.5)
+    monkeypatch.setattr(highest_rates, "MOST_REQUESTS", 1000)
 
 
 def said(capsys, text, *more):
@@ -164,6 +173,39 @@ def test_what_drafts_nowhere_and_an_engine_without_files_have_no_schedule():
         and not none.deferred().engines
         and any("takes no command" in note for note in none.notes)
     )
+
+
+def test_nothing_is_drafted_below_a_headline_that_says_so():
+    answer = answer_run(State(method="eagle-3", known_by="rate", acceptance="0.25", batch=256))
+    assert answer.headline.startswith("Run without speculation")
+    (start,) = answer.engines
+    assert start.title == "At batch 256: plain decoding" and "speculative" not in start.command
+    (scheduled,) = answer.deferred().engines
+    assert "which drafts nothing at batch 256" in scheduled.title
+
+
+def test_as_published_is_the_checkpoints_own_format():
+    where = {"model": "deepseek-v3", "device": "h200-sxm", "tp": 8}
+    own, stated, wide = (
+        dict(answer_map(State(**where, dtype=dtype)).numbers) for dtype in ("", "fp8-block", "bf16")
+    )
+    assert own == stated
+    assert own["Memory per device"] != wide.get("Memory per device")
+
+
+@pytest.mark.parametrize("page", ["run", "map", "tree", "hardware", "pareto", "diffusion"])
+def test_a_changed_device_holds_on_every_page(page):
+    sold, changed = (
+        ANSWERS[page](State(page=page, bandwidth_ratio=ratio)) for ratio in (1.0, 0.25)
+    )
+    assert "device.bandwidth_bytes_per_s=8.375e+11" in changed.command
+    assert "device.bandwidth" not in sold.command and dict(sold.numbers) != dict(changed.numbers)
+
+
+def test_a_model_keeps_the_name_that_its_drafters_are_published_by():
+    for page in ("run", "map", "hardware"):
+        answer = ANSWERS[page](State(page=page, model="llama-3.3-70b", tp=4, method="eagle-3"))
+        assert "--model llama-3.3-70b " in answer.command
 
 
 def test_the_runner_up_and_its_loss_are_those_of_optimize(capsys, tmp_path):
@@ -325,16 +367,38 @@ def test_a_device_without_room_is_said():
 def test_simulations_serve_the_same_requests_and_tell_progress():
     told = []
     answer = answer_serving(SERVED, lambda *args: told.append(args))
-    assert {args[2] for args in told} == {6 * 12}, "two cases at three loads"
-    assert [args[1] for args in told] == sorted(args[1] for args in told)
+    assert {args[0].partition(" at ")[0] for args in told} == {"as asked", "autoregressive"}
+    assert all(0 <= ended <= whole for _, ended, whole in told)
     for row in answer.tables[0][1]:
         drafted, plain = row["K = 5 (ms)"], row["no speculation (ms)"]
         assert row["change (%)"] == pytest.approx(100 * (drafted / plain - 1), abs=0.1), (
             "the baseline beside every number"
         )
-    shaded = answer.cards[2].figure["layout"]["shapes"]
-    assert all(0 < each["x0"] < each["x1"] for each in shaded) and len(shaded) == 2
-    assert len(answer.cards[3].figure["data"][0]["x"]) == 3, "half, once and twice the rate"
+    for card in answer.cards:
+        first, last = card.figure["data"][0], card.figure["data"][-1]
+        assert len(first["x"]) > 5 and first["x"] == sorted(first["x"]), "rates are swept"
+        assert SERVED.rate in first["x"] and SERVED.rate in last["x"]
+        knees = [line["x0"] for line in card.figure["layout"]["shapes"]]
+        assert len(knees) == 2 and min(first["x"]) < knees[0] < max(first["x"])
+
+
+def test_a_load_beyond_what_is_sustained_is_overloaded_and_one_below_is_not():
+    long = replace(SERVED, prompt_tokens=1000, output_tokens=200)
+    below, beyond = (
+        answer_serving(replace(long, rate=rate, count=100), lambda *told: None)
+        for rate in (4.0, 50.0)
+    )
+    assert beyond.headline.startswith("Overloaded at 50.0 requests/s")
+    assert "shortens" not in beyond.headline and "shortens the mean time" in below.headline
+    rates = [
+        [
+            float(part)
+            for part in re.findall(r"sustains ([\d.]+)/s, and ([\d.]+)/s", page.headline)[0]
+        ]
+        for page in (below, beyond)
+    ]
+    assert rates[0] == pytest.approx(rates[1], rel=0.5), "whatever rate was asked about"
+    assert all(4.0 < rate < 50.0 for rate in rates[0])
 
 
 @pytest.mark.parametrize(
@@ -349,12 +413,16 @@ def test_simulations_serve_the_same_requests_and_tell_progress():
 )
 def test_a_simulation_drafts_as_the_question_does(capsys, tmp_path, changed):
     answer = answer_serving(replace(SERVED, **changed), lambda *told: None)
-    told = said(capsys, answer.command, "--json", "--out", str(tmp_path))["metrics"]["itl_s"]
-    rows = {
-        (row["time"].partition(",")[0], row["statistic"]): row["K = 5 (ms)"]
-        for row in answer.tables[0][1]
-    }
-    assert rows["time between deliveries", "mean"] == pytest.approx(1e3 * told["mean"], abs=6e-4)
+    told = said(capsys, answer.command, "--json", "--out", str(tmp_path))
+    drafted, plain = (row["metrics"] for row in told["load"])
+    rows = {(row["time"], row["statistic"]): row["K = 5 (ms)"] for row in answer.tables[0][1]}
+    wait = 1e3 * drafted["itl_s"]["mean"]
+    assert rows["time between deliveries", "mean"] == pytest.approx(wait, abs=6e-4)
+    numbers = dict(answer.numbers)
+    for name, key in (("Output", "tokens_per_s"), ("Goodput", "goodput_per_s")):
+        assert numbers[name].split()[0] == digits(drafted[key])
+        assert f"({digits(plain[key])} without)" in numbers[name]
+    assert numbers["Sustains"].startswith(f"{digits(told['highest_rates'][0]['rate_per_s'])}/s")
 
 
 def test_a_simulation_can_be_stopped_from_its_progress():

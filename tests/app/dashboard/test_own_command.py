@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.answers.simulations import highest_rates
 from app.cli.main import main
+from app.dashboard.answers.serving import answer_serving
 from app.dashboard.pages import answered
 from app.dashboard.state import State, from_query, to_query, with_values
 from app.render.charts.charts import digits
@@ -77,6 +79,7 @@ def test_what_to_run_is_what_optimize_says(page, folder, values):
         assert not body["choices"] and answer.headline.startswith("Batch ")
         return
     first, numbers = body["choices"][0], numbers_of(answer)
+    assert answer.sure is not None and body["how_sure"]["sentence"] == answer.sure.sentence
     assert digits(first["speedup"]) in answer.headline or not first["draft_tokens"]
     if page == "run":
         assert numbers["Whole batch"] == digits(first["tokens_per_s"])
@@ -124,3 +127,24 @@ def test_a_recording_emits_what_replay_says(recording, length):
     answer = answered(of_link("trace", {"trace": recording, "draft_tokens": length}))
     _, body = told(answer.command)
     assert numbers_of(answer)["Tokens per step"] == digits(body["chains"][0]["tokens_per_step"])
+
+
+@settings(max_examples=3)
+@given(
+    rate=st.sampled_from([2.0, 8.0, 300.0]),
+    drafter=st.sampled_from(DRAFTERS[:4]),
+    limit=st.sampled_from([0.0, 8.0]),
+)
+def test_a_load_gets_what_simulate_says(rate, drafter, limit):
+    load = {"rate": rate, "count": 40, "prompt_tokens": 64, "output_tokens": 16, "slo_tpot": limit}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(highest_rates, "RESOLUTION", 1.5)
+        patch.setattr(highest_rates, "MOST_REQUESTS", 500)
+        answer = answer_serving(of_link("serving", load | drafter), lambda *report: None)
+        _, body = told(answer.command)
+    metrics, numbers = body["load"][0]["metrics"], numbers_of(answer)
+    assert numbers["Output"] == digits(metrics["tokens_per_s"])
+    assert numbers["Goodput"] == digits(metrics["goodput_per_s"])
+    assert answer.headline.startswith("Overloaded") == metrics["is_growing"]
+    sustained = body["highest_rates"][0]["rate_per_s"]
+    assert numbers["Sustains"] == ("no" if sustained is None else digits(sustained))

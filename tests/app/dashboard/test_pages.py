@@ -246,6 +246,42 @@ def test_what_is_typed_wrong_is_said_and_leaves_the_question_as_it_was():
     assert not any("must be rates" in each.value for each in app.caption)
 
 
+def test_a_config_that_cannot_be_read_is_said_as_long_as_it_is_there():
+    app = opened(page="map")
+    (place,) = [each for each in app.file_uploader if each.key == "file-of-model"]
+    place.upload("config.json", b'{"model_type": "no-such-model"}', "application/json")
+    app.run()
+    for _ in range(2):
+        assert is_calm(app)
+        assert app.warning and "config.json" in app.warning[0].value
+        assert not codes(app), "no answer to the question before"
+        control(app, "batch").set_value(4).run()
+    (place,) = [each for each in app.file_uploader if each.key == "file-of-model"]
+    place.clear().run()
+    assert not app.warning and codes(app)
+
+
+def test_how_sure_names_no_folder_of_the_server():
+    app = opened(page="map")
+    (place,) = [each for each in app.file_uploader if each.key == "file-of-model"]
+    config = {
+        "model_type": "llama",
+        "num_hidden_layers": 4,
+        "hidden_size": 512,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 8,
+        "intermediate_size": 1024,
+        "vocab_size": 32000,
+        "max_position_embeddings": 8192,
+        "torch_dtype": "bfloat16",
+    }
+    place.upload("config.json", json.dumps(config).encode(), "application/json")
+    app.run()
+    assert is_calm(app)
+    (chip,) = [each.value for each in app.markdown if "How sure" in each.value]
+    assert "config" in chip and "rooftree-models" not in chip
+
+
 def test_the_bar_says_that_the_device_is_a_changed_one():
     assert words("Hardware", State(bandwidth_ratio=0.5)) == "1 × h100-sxm, changed · vllm"
     assert words("Hardware", State()) == "1 × h100-sxm · vllm"
@@ -351,6 +387,8 @@ def test_the_state_outlives_a_change_of_page():
         ({"page": "pareto", "model": "llama-3.1-405b", "device": "l4"}, "fits no layout"),
         ({"page": "tree", "trace": "smollm2-135m--prompt-lookup--greedy"}, "level"),
         ({"page": "run", "tp": "9"}, "1..8"),
+        ({"page": "run", "model": "llada-8b"}, "refines masked blocks"),
+        ({"page": "map", "model": "llada-8b"}, "refines masked blocks"),
     ],
 )
 def test_what_cannot_be_answered_is_said_in_words(query, words):
@@ -388,7 +426,7 @@ def told(answer, rest):
 
 @pytest.mark.parametrize("page", pages.ASKED)
 def test_what_a_page_does_not_ask_changes_nothing_in_its_answer(page):
-    left_out = {*FIELDS} - {*pages.ASKED[page], "page"}
+    left_out = {*FIELDS} - {*pages.ASKED[page], "page", "pinned"}
     others = replace(
         State(page=page),
         method="eagle-3",
@@ -405,7 +443,7 @@ def test_what_a_page_does_not_ask_changes_nothing_in_its_answer(page):
 
 def test_every_field_of_a_link_is_asked_by_a_page():
     asked_for = {*BAR, *(name for names in OWN.values() for name in names)}
-    assert asked_for | {"page", "seed"} == set(FIELDS)
+    assert asked_for | {"page", "seed", "pinned"} == set(FIELDS)
 
 
 def test_a_rate_is_moved_and_rates_are_typed_and_one_becomes_the_other():
@@ -461,7 +499,7 @@ def test_a_first_visit_says_what_this_is_and_a_link_goes_to_its_answer():
 @pytest.mark.parametrize("page", ["pareto", "hardware"])
 def test_every_prediction_says_how_far_off_such_are_and_links_there(page):
     app = opened(page=page, batch=8)
-    (badge,) = [each.value for each in app.markdown if "published runs" in each.value]
+    (badge,) = [each.value for each in app.markdown if "How sure" in each.value]
     assert "(validation?" in badge and "batch=8" in badge and "h100" in badge
 
 
@@ -484,3 +522,30 @@ def test_a_format_in_doubt_is_asked_for():
     which.set_value("vllm-log").run()
     assert is_calm(app) and not app.warning
     assert "1.90 tokens per step" in boards(app)["words"]["headline"]
+
+
+def test_a_pinned_answer_stands_beside_every_number_and_curve_and_in_the_link():
+    app = opened(page="map", batch=4)
+    before = dict(boards(app)["words"]["numbers"])
+    next(each for each in app.button if each.label == "Pin this answer as A").click().run()
+    assert all(value.endswith("(as A)") for _, value in boards(app)["words"]["numbers"])
+    control(app, "batch").set_value(64).run()
+    assert is_calm(app)
+    now = dict(boards(app)["words"]["numbers"])
+    then = float(before["Speedup"].rstrip("×"))
+    speed = float(now["Speedup"].partition("×")[0])
+    assert f"(A: {then:g}" in now["Speedup"].replace("0,", ",") or str(then) in now["Speedup"]
+    assert f"{100 * (speed / then - 1):+.1f} %" in now["Speedup"]
+    lines = boards(app)["charts"]["cards"][0]["figure"]["data"]
+    assert any(line["name"].startswith("A: ") for line in lines if line["type"] == "scatter")
+    again = opened(page="map", **link(app))
+    assert dict(boards(again)["words"]["numbers"]) == now
+    next(each for each in app.button if each.label == "Release A").click().run()
+    assert "pinned" not in link(app)
+    assert "A:" not in dict(boards(app)["words"]["numbers"])["Speedup"]
+
+
+@pytest.mark.parametrize("text", ["model=no-such", "pinned=batch%3D4", "x=1", "batch=4&" * 400])
+def test_what_is_pinned_is_a_link_of_ours(text):
+    state, wrong = from_query({"pinned": text})
+    assert wrong and not state.pinned

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import shlex
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from app.cli.main import main
 from app.dashboard.answers.pareto import answer_pareto
 from app.dashboard.answers.run.page import answer_run
-from app.dashboard.state import State
+from app.dashboard.state import State, with_values
+from app.render.charts.charts import digits
 from hardware_profiles.errors import InfeasibleError
 
 RANKED = "smollm2-135m--early-exit--greedy"
@@ -84,6 +86,51 @@ def test_a_limit_moves_the_choice_and_is_drawn():
         dict(answer.numbers)["Most per device at that pace"].split()[0].replace(",", "")
     ) == pytest.approx(most, rel=5e-3)
     assert "no layout that was tried" in answer_pareto(State(slo_tpot=0.01)).headline
+
+
+@pytest.mark.parametrize("limit_ms", [8.0, 20.0])
+def test_users_within_a_limit_are_counted_to_the_last_one(capsys, limit_ms):
+    answer = answer_pareto(State(model="llama-3.1-8b", slo_tpot=limit_ms))
+    users = int(re.search(r"serves up to ([\d,]+) users", answer.headline)[1].replace(",", ""))
+    assert answer.headline.startswith(f"Within {limit_ms:g} ms a token tp 1 ")
+    point = predicted(capsys, answer.command)
+    assert point["batch"] == users and point["step_s"] / point["tokens_per_step"] <= limit_ms / 1e3
+    assert f"with {digits(point['tokens_per_s'])} tokens/s" in answer.headline
+    for length in range(8):
+        words = shlex.split(answer.command)
+        words[words.index("--batch") + 1] = str(users + 1)
+        words[words.index("--draft-tokens") + 1] = str(length)
+        more = predicted(capsys, shlex.join(words))
+        assert more["step_s"] / more["tokens_per_step"] > limit_ms / 1e3, length
+    assert answer.notes[0] == "One user more would miss the limit."
+    assert re.search(r"More users within the limit: tp 2 up to \d+, tp 4", answer.notes[1])
+
+
+def test_memory_is_said_to_stop_what_a_loose_limit_does_not():
+    assert answer_pareto(State(slo_tpot=500.0)).notes[0].startswith("Memory is full")
+
+
+def test_a_point_of_the_front_becomes_the_question():
+    answer = answer_pareto(State(batch=24))
+    assert 2 <= len(answer.changes) <= 6
+    front = {(row["devices"], row["batch"]) for row in answer.tables[0][1]}
+    for change in answer.changes:
+        assert (change.values["tp"], change.values["batch"]) in front
+        asked = with_values(State(page="pareto"), change.values)
+        (star,) = [
+            line
+            for line in answer_pareto(asked).cards[0].figure["data"]
+            if line["name"] == "your point"
+        ]
+        assert f"{digits(star['x'][0])} tokens/s per user" in change.label
+
+
+def test_the_own_point_has_its_engines_command_its_pace_and_its_price():
+    answer = answer_pareto(State(batch=24, tp=2))
+    (start,) = answer.engines
+    assert start.title.startswith("tp 2, batch 24: eagle-3") and "parallel-size 2" in start.command
+    words = [word for line in answer.cards[0].figure["data"] for word in line.get("hovertext", ())]
+    assert words and all("ms a token" in word and "per million tokens" in word for word in words)
 
 
 def test_a_batch_that_does_not_fit_is_said_and_the_others_are_drawn():

@@ -157,6 +157,7 @@ def test_what_a_verb_asks_too_has_its_name_in_a_link_and_its_row_of_the_table():
     own = {name for name, field in FIELDS.items() if field.row not in TABLE}
     assert own == {
         "page",
+        "pinned",
         "other_device",
         "known_by",
         "rivals",

@@ -175,3 +175,26 @@ def test_plain_decoding_sets_no_speculative_flag(build):
         "--max-running-requests",
         "300",
     ]
+
+
+def test_a_length_that_follows_what_was_accepted_is_written_as_tiers(build):
+    written = export(build(draft_tokens=6, stop=Stop(rule="ema", at=0.1)), "sglang")
+    assert json.loads(written.files[ADAPTIVE_FILE]) == {
+        "1": {"candidate_steps": [1, 3, 5, 6], "up_hysteresis": 0.0, "down_hysteresis": -0.25},
+        "ema_alpha": 0.1,
+    }
+    assert "--speculative-adaptive --speculative-adaptive-config" in written.command
+    assert "--speculative-num-steps 6" in written.command
+    scheduled = export(build(schedule=SCHEDULE, stop=Stop(rule="ema")), "sglang")
+    slots = json.loads(scheduled.files[ADAPTIVE_FILE])
+    assert {start: slot["candidate_steps"] for start, slot in slots.items()} == {
+        "1": [1, 3, 5],
+        "17": [1, 3],
+        "65": [0],
+    }
+
+
+@pytest.mark.parametrize("engine", ["vllm", "llama.cpp", "tensorrt-llm"])
+def test_no_other_engine_follows_what_was_accepted(build, engine):
+    with pytest.raises(InputError, match="accepted lately"):
+        export(build(stop=Stop(rule="ema")), engine)

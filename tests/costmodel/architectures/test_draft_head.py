@@ -58,7 +58,7 @@ HEADS = [
 
 
 @pytest.mark.parametrize(("config", "kind", "layers", "vocab"), HEADS)
-def test_heads_are_told_by_their_keys(config, kind, layers, vocab):
+def test_heads_are_reported_by_their_keys(config, kind, layers, vocab):
     head = draft_head(config)
     assert (head.kind, head.layers, head.draft_vocab, head.certain) == (kind, layers, vocab, True)
     assert head.reason in config

@@ -65,7 +65,7 @@ DEPLOYMENTS = st.builds(
 RATES = st.lists(st.floats(0, 1), max_size=5).map(lambda rates: tuple(sorted(rates, reverse=True)))
 STOPS = st.builds(
     Stop,
-    rule=st.sampled_from(["length", "probability", "product", "gain", "ema", "goodput"]),
+    rule=st.sampled_from(["length", "probability", "product", "gain", "ema", "goodput", "cost"]),
     at=st.floats(0, 1),
     least_tokens=st.integers(0, 4),
     most_tokens=st.integers(0, 9),

@@ -181,7 +181,8 @@ def row_times(engine):
 
 
 def price(engine, slug, draft, *, model="llama-3.1-8b", device="h100-sxm"):
-    """Memory, and steps, speedups and their intervals, of a chain of three."""
+    """Memory, and steps, speedups and their intervals, of a chain of three, and the step of a
+    schedule that drafts nothing."""
     setting = settings.build_setting(
         DecodingConfiguration(
             method=slug,
@@ -194,7 +195,9 @@ def price(engine, slug, draft, *, model="llama-3.1-8b", device="h100-sxm"):
     accepted = geometric(0.7, 3 if load_method(slug).drafts else 0)
     answer = estimate(setting, accepted, batch=BATCHES, context=CONTEXTS)
     bounds = intervals(setting, answer, batch=BATCHES, generator=np.random.default_rng(0))
-    numbers = (answer.step_s, answer.speedup, *bounds.speedup)
+    idle = replace(setting, keeps_drafter=True)
+    nothing = estimate(idle, geometric(0.0, 0), batch=BATCHES, context=CONTEXTS)
+    numbers = (answer.step_s, answer.speedup, *bounds.speedup, nothing.step_s)
     return room(setting, accepted, context=900), [number.tolist() for number in numbers]
 
 

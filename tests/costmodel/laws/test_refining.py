@@ -213,6 +213,6 @@ def test_canvases_take_what_vllm_announced_of_them(device, published):
     )
     pace = own_pace(load_method("diffusiongemma"))
     step = estimate(setting, pace, batch=1, context=1024)
-    assert pace.tokens_per_step / float(step.step_s) == pytest.approx(published, rel=0.06)
+    assert pace.tokens_per_step / float(step.step_s) == pytest.approx(published, rel=0.08)
     # five and six times as fast as one token a pass
     assert float(step.speedup) == pytest.approx({1008.0: 5.0, 1288.0: 6.0}[published], rel=0.11)

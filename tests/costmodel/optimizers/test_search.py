@@ -11,6 +11,7 @@ from costmodel.answers.settings import build_setting
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
+from costmodel.optimizers.against_off import under_schedule
 from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.chain_gains import gain_doubt
 from costmodel.optimizers.context_schedules import context_schedules
@@ -79,14 +80,20 @@ def test_a_schedule_loses_little_at_every_batch_whichever_were_asked_about(model
     drafts = [geometric(rate, k) for k in range(9)]
     runner = Contender(configuration=asked, setting=build_setting(asked), candidates=drafts)
     batches = np.arange(1, 257)
-    rates = evaluate(runner, batch=batches[:, None], context=np.array([[1024.0]])).value[:, :, 0]
+    at = {"batch": batches[:, None], "context": np.array([[1024.0]])}
+    loaded = under_schedule(runner, drafts)  # whose drafter takes room and time at K = 0, too
+    scheduled, plain = (evaluate(one, **at).value[:, :, 0] for one in (loaded, runner))
     for grid in ([256], [1, 8, 64, 256]):
         (found,) = search([runner], batches=grid, contexts=[1024]).schedules
         lengths = np.array([found.schedule.draft_tokens_at(batch) for batch in batches.tolist()])
+        rates = scheduled.copy()
+        if not lengths.any() and found.against_off is not None:
+            assert found.against_off.gain_ratio <= 0.0
+            rates[0] = plain[0]  # a server without the drafter
         lost = 1.0 - rates[lengths, np.arange(256)] / rates.max(axis=0)
-        doubt, best = gain_doubt(runner, 1024), rates.argmax(axis=0)
+        doubt, best = gain_doubt(loaded, 1024), rates.argmax(axis=0)
         for batch in np.flatnonzero(
-            lost > 0.005 + 1e-12
+            (lost > 0.005 + 1e-12) & lengths.any()
         ).tolist():  # where a narrow range would gain less than that
             assert -np.log1p(-lost[batch]) <= 1.2 * doubt(
                 batch + 1, int(best[batch]), int(lengths[batch])

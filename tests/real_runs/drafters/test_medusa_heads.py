@@ -8,6 +8,9 @@ import torch
 from hypothesis import given, settings
 
 from hardware_profiles.errors import InputError
+from real_runs.decoding.dynamic_tree import DynamicPolicy, speculate_dynamic
+from real_runs.decoding.generate import generate
+from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.tree_speculative import by_levels
 from real_runs.drafters.entries.medusa_heads import MEDUSA_HEADS
 from real_runs.drafters.heads.head_training import HeadTraining
@@ -39,6 +42,28 @@ def test_real_loop_takes_the_steps_that_its_ranks_replay(
 ):
     run, told = replays(tiny_model, trained)(prompt, tree, temperature=temperature, length=length)
     assert list(run.emitted) == told
+
+
+@pytest.mark.parametrize("cost_ratio", [0.0, 0.05])
+def test_a_block_of_heads_drafts_the_trees_of_level_after_level(tiny_model, trained, cost_ratio):
+    """In one pass instead of one a level, with the same text and steps."""
+    sampler = Sampler(temperature=0, seed=0, request="", positions=30)
+    runs = [
+        speculate_dynamic(
+            tiny_model,
+            [7, 5],
+            MedusaReader(tiny_model, trained),
+            sampler,
+            policy=DynamicPolicy(
+                order=order, draft_tokens=9, depth=3, width=4, cost_ratio=cost_ratio
+            ),
+            max_new_tokens=30,
+        )
+        for order in ("block", "levels")
+    ]
+    assert runs[0] == runs[1]
+    assert runs[0].tokens == generate(tiny_model, [7, 5], sampler, max_new_tokens=30).tokens
+    assert max(runs[0].drafted) <= 9 and (cost_ratio == 0.0 or min(runs[0].drafted) < 9)
 
 
 def test_trained_heads_accept(tiny_model, trained):

@@ -46,7 +46,7 @@ def test_caches_make_forwards_cheaper():
     assert canvas < suffix < block
 
 
-def test_a_prompt_that_is_not_stated_is_told_by_a_static_baseline():
+def test_a_prompt_that_is_not_stated_is_reported_by_a_static_baseline():
     known = {
         "data": "unheard of",
         "acceptance": "256",

@@ -92,7 +92,7 @@ def test_a_server_that_is_slower_by_a_quarter_is_underestimated_by_a_fifth(tmp_p
     assert found.metrics["totals"]["tokens_per_s"]["error_ratio"] > 0.0
 
 
-def test_a_slower_machine_is_told_by_requests_that_met_no_other(tmp_path):
+def test_a_slower_machine_is_reported_by_requests_that_met_no_other(tmp_path):
     result = simulated(requests=80, timer=lambda *counted, **_: 0.1 * timer(*counted))
     rows = load_replay.read_load(load_of(tmp_path, rows_of(result, 1.25)))
     found = load_replay.compared("slow", rows, result)

@@ -97,6 +97,7 @@ LIKELY = "traces/recorded/level-3/smollm2-135m--draft-model--greedy.parquet"
         Stop(rule="goodput", least_tokens=0),
         Stop(rule="probability", at=0.4, least_tokens=2, most_tokens=3),
         Stop(rule="product", at=0.3),
+        Stop(rule="cost", at=0.05),
     ],
 )
 def test_stop_rules_keep_their_numbers(stop, root, monkeypatch):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from costmodel.architectures.library import load_model
 from costmodel.parallel.plan import Link
+from costmodel.passes.ops import distinct_experts
 from hardware_profiles.errors import InputError
 from simulator.timing.engine_settings import read_engine
 from simulator.timing.profile_experts import ExpertsOfRanks, MeasuredExperts, read_experts
@@ -42,7 +43,7 @@ def together(devices=2, graph_rows=512):
 
 @given(st.integers(4, 4000), st.sampled_from([1, 2, 4]))
 def test_a_device_has_its_share_of_tokens_and_of_experts(tokens, devices):
-    experts = 128 * (1 - (1 - 8 / 128) ** tokens) / devices
+    experts = float(distinct_experts(tokens, 128, 8)) / devices
     expected = 48e-6 * expert_us(max(tokens / devices, 1.0), max(experts, 8.0))
     assert measured(devices).seconds_of(tokens, tokens) == pytest.approx(expected, rel=1e-9)
 

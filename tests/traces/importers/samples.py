@@ -335,7 +335,13 @@ def lines(rows):
 
 # name of the file: (format, text, (drafts, draft tokens, accepted tokens), acceptance by position,
 # or None: mean only)
+JACOBI = [
+    {"request": "q", "tokens": [4, 7, 1], "same": [False, False, False]},
+    {"request": "q", "tokens": [7, 2, 5], "same": [True, False, False], "start": 1},
+    {"request": "q", "tokens": [7, 2, 5], "same": [True, True, True], "start": 1},
+]
 ACCEPTANCE = {
+    "jacobi.jsonl": ("jacobi-passes", lines(JACOBI), (2, 4, 1), (0.5,)),
     "vllm.prom": ("vllm-metrics", VLLM_SCRAPES[1], (110, 220, 116), (75 / 110, 41 / 110)),
     "vllm-v0.prom": ("vllm-metrics", VLLM_V0, (100, 400, 150), None),
     "lmdeploy.prom": ("lmdeploy-metrics", LMDEPLOY, (20, 60, 30), None),

@@ -2,20 +2,22 @@
 
 Draft length in use, requests of a step, share of steps with a draft and mean lengths, beside
 acceptance between two scrapes or since the engine started; of a log also what the engine said of
-itself when it started. Leaves out which drafter made the drafts, which neither tells.
+itself when it started, and of responses that report their speculation which adapter served them.
+Leaves out which drafter made the drafts, which none of them tells.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from hardware_profiles.errors import InputError
+from traces.importers.engines import responses
 from traces.importers.engines.metric_names import (
     BUSY,
     COUNTERS,
@@ -41,6 +43,11 @@ _FORMATS: dict[str, str] = {
     "sglang": "sglang-metrics",
     "tensorrt-llm": "tensorrt-llm-metrics",
     "llama.cpp": "llama-cpp-metrics",
+}
+_RESPONSES: dict[str, str] = {
+    "vllm-responses": "vllm",
+    "sglang-responses": "sglang",
+    "tensorrt-llm-responses": "tensorrt-llm",
 }
 _LOGS: dict[str, str] = {"vllm-log": "vllm", "sglang-log": "sglang"}
 _LOG_MODEL = re.compile(r"\bmodel(?:_path)?='([^'\n]{1,400})'")
@@ -102,9 +109,10 @@ class Running:
     facts: EngineFacts
 
     @property
-    def is_log(self) -> bool:
-        """Whether a log tells it, and not counters."""
-        return self.trace.provenance.recorder_version.endswith(" log")
+    def reported_by(self) -> str:
+        """What tells it: `counters`, `log` or `responses`."""
+        last = self.trace.provenance.recorder_version.rpartition(" ")[2]
+        return last if last in ("log", "responses") else "counters"
 
     @property
     def summary(self) -> Summary:
@@ -126,11 +134,12 @@ def read_running(
     model: str | None = None,
     is_served: Callable[[str], bool] = lambda label: True,
 ) -> Running:
-    """Read one or two scrapes of an engine's counters, or a log of it.
+    """Read one or two scrapes of an engine's counters, a log of it, or its responses.
 
     Args:
         before: text of `/metrics` at the start; the only scrape where `after` is absent, counted
-            from engine start; or a log of vLLM or SGLang.
+            from engine start; a log of vLLM or SGLang, or responses that report
+            the speculation of their requests.
         after: text of `/metrics` at the end.
         model: `model_name` to read where several models are served; None: the only one that
             `is_served`.
@@ -142,11 +151,16 @@ def read_running(
             fell, no draft, or drafts that are trees.
     """
     for path in (before, after):
-        if path is not None and (format := _log_format(path)) is not None:
+        if path is not None and (format := _whole_format(path)) is not None:
             if after is not None:
-                rule = "is a log, which tells all by itself: leave out the other file"
+                kind = "is a log, which tells all by itself"
+                if format in _RESPONSES:
+                    kind = "holds responses, which tell all by themselves"
+                rule = f"{kind}: leave out the other file"
                 raise InputError(rule, file=str(path), key="metrics")
-            return _read_log(path, format)
+            if format in _LOGS:
+                return _read_log(path, format)
+            return _of_responses(path, format, responses.read_counts(path, engine=format))
     files = tuple(str(path) for path in (before, after) if path is not None)
     engine = _one_engine(files)
     chosen = model or _chosen_model(files[-1], is_served)
@@ -172,9 +186,7 @@ def read_running(
         files=files,
         trace=trace,
         draft_tokens=counts.draft_levels,
-        mean_draft_tokens=(
-            counts.draft_tokens / counts.drafts if counts.drafts and counts.draft_tokens else None
-        ),
+        mean_draft_tokens=_mean_draft_tokens(counts),
         batch=batch,
         batch_from=batch_from,
         proposal_ratio=min(counts.drafts / steps, 1.0) if steps and steps > 0 else None,
@@ -185,10 +197,61 @@ def read_running(
     )
 
 
-def _log_format(path: str | Path) -> str | None:
-    """The format of a log that tells acceptance; None of any other file."""
+def read_adapters(
+    files: Sequence[str | Path], is_adapter: Callable[[str], bool] = lambda label: True
+) -> dict[str, Running]:
+    """What an engine ran for every adapter, by its name in order; empty where its files tell of
+    fewer than two.
+
+    Args:
+        files: one scrape or two, or responses; a log tells of no adapter.
+        is_adapter: whether a `model_name` of counters is one, or the model that is adapted.
+
+    Raises:
+        InputError: as `read_running`.
+    """
+    adapters: dict[str, Running] = {}
+    format = _whole_format(files[-1])
+    if format in _RESPONSES:
+        for name, trace in responses.read_adapters(files[-1], engine=format).items():
+            adapters[name] = _of_responses(files[-1], format, trace)
+    elif format is None:
+        names = [name for name in _served(files[-1]) if is_adapter(name)]
+        if len(names) > 1:
+            adapters = {name: read_running(*files, model=name) for name in names}
+    return adapters if len(adapters) > 1 else {}
+
+
+def _whole_format(path: str | Path) -> str | None:
+    """The format of a log or of responses that tell acceptance; None of any other file."""
     sample = sample_of(path)
-    return next((name for name in _LOGS if format_named(name).claims(sample)), None)
+    names = (*_LOGS, *_RESPONSES)
+    return next((name for name in names if format_named(name).claims(sample)), None)
+
+
+def _of_responses(path: str | Path, format: str, trace: AcceptanceTrace) -> Running:
+    """What responses say: acceptance, and nothing of batches."""
+    assert trace.summary is not None
+    counts = trace.summary
+    return Running(
+        engine=_RESPONSES[format],
+        files=(str(path),),
+        trace=trace,
+        draft_tokens=counts.draft_levels,
+        mean_draft_tokens=_mean_draft_tokens(counts),
+        batch=None,
+        batch_from="",
+        proposal_ratio=None,
+        prompt_tokens=None,
+        output_tokens=None,
+        tpot_s=None,
+        facts=EngineFacts(),
+    )
+
+
+def _mean_draft_tokens(counts: Summary) -> float | None:
+    """Draft tokens of a step with a draft; None where they are not counted."""
+    return counts.draft_tokens / counts.drafts if counts.drafts and counts.draft_tokens else None
 
 
 def _read_log(path: str | Path, format: str) -> Running:
@@ -212,9 +275,7 @@ def _read_log(path: str | Path, format: str) -> Running:
         files=(str(path),),
         trace=trace,
         draft_tokens=counts.draft_levels,
-        mean_draft_tokens=(
-            counts.draft_tokens / counts.drafts if counts.drafts and counts.draft_tokens else None
-        ),
+        mean_draft_tokens=_mean_draft_tokens(counts),
         batch=running / len(busy) if busy else None,
         batch_from="requests that ran at its log's lines" if busy else "",
         proposal_ratio=None,
@@ -249,7 +310,8 @@ def _one_engine(files: tuple[str, ...]) -> str:
         if not claimed:
             rule = (
                 "holds no counters of vLLM, SGLang, TensorRT-LLM or llama.cpp: it must be the text"
-                " of /metrics, or a log of vLLM or SGLang with lines of its speculation"
+                " of /metrics, a log of vLLM or SGLang with lines of its speculation, or responses that"
+                " report the speculation of their requests"
             )
             raise InputError(rule, file=file, key="metrics")
         engines.append(claimed[0])
@@ -271,12 +333,15 @@ def _chosen_model(file: str, is_served: Callable[[str], bool]) -> str | None:
     """The model to read among several that counters name; None where they name one or none, or it
     is not told.
     """
-    series, _ = samples(read_text(file))
-    names = sorted(
-        {value for _, labels in series for name, value in labels if name == "model_name"}
-    )
+    names = _served(file)
     served = [name for name in names if is_served(name)] if len(names) > 1 else []
     return served[0] if len(served) == 1 else None
+
+
+def _served(file: str | Path) -> list[str]:
+    """The models that counters name, in order."""
+    series, _ = samples(read_text(file))
+    return sorted({value for _, labels in series for name, value in labels if name == "model_name"})
 
 
 def _refuse_trees(counts: Summary, file: str) -> None:

@@ -353,7 +353,8 @@ def check_answerable(states: Anchors, policy: RefinePolicy, *, recorded: bool) -
             sorted(f"{cache} (blocks of {block})" if block else cache for cache, block in cached)
         )
         raise InputError(
-            f"must be as recorded, {caches}: a cache changes what the model is sure of",
+            f"must be as recorded, {caches}: a cache changes what the model is sure of, and the"
+            " method's own is another; state the recorded one",
             key="cache",
             value=policy.cache,
         )

@@ -121,6 +121,7 @@ def answer_diffusion(
         ],
         tables=[("Recorded policies", _recorded(recording.trace, state.seed))],
         notes=_notes(state, recording.trace, replay),
+        sure=answer.how_sure[0],
         deferred=lambda: front_answer(
             (
                 searched(_search(state, configuration), [recording])

@@ -8,7 +8,7 @@ import io
 import zipfile
 from collections.abc import Mapping
 
-from app.answers.deployables import Deployable
+from app.answers.deployables import Deployable, first_deployable
 from app.answers.optimize.recommended import Recommended
 from app.dashboard.answer import EngineStart
 from app.dashboard.held import without_places
@@ -33,9 +33,12 @@ def alone(answer: Recommended, state: State) -> tuple[list[EngineStart], list[st
     if state.engine not in ENGINES:
         return [], ["This engine takes no command: choose one that is served to have its files."]
     one = next(entry for entry in answer.entries if entry.engine == state.engine)
+    best = answer.recommendation.winners[0]
+    if best.topology == "off":  # the schedule, which drafts at smaller batches, stands beside it
+        one = first_deployable([answer.recommendation.configuration(best)], state.engine)
     if one.result is None:
         return [], [f"{one.engine} cannot run it: {one.reason}."]
-    return [_start(f"At batch {state.batch:,}: {one.content}", one.result)], _why_other(one)
+    return [start(f"At batch {state.batch:,}: {one.content}", one.result)], _why_other(one)
 
 
 def scheduled(
@@ -58,7 +61,7 @@ def scheduled(
         title = "As a schedule over batches"
         if chosen.draft_tokens_at(state.batch) == 0:
             title += f", which drafts nothing at batch {state.batch:,}"
-        return [_start(title, export(chosen, state.engine))], []
+        return [start(title, export(chosen, state.engine))], []
     except InputError as error:
         words = schedule_words(chosen.schedule) or f"draft {chosen.draft_tokens} tokens"
         return [], [
@@ -98,7 +101,8 @@ def _schedule(
     return None if chosen is None or not chosen.speculates else chosen
 
 
-def _start(title: str, result: ExportResult) -> EngineStart:
+def start(title: str, result: ExportResult) -> EngineStart:
+    """What starts an engine with an exported configuration, without the server's folders."""
     files = {
         name: without_places(text) for name, text in result.files.items() if isinstance(text, str)
     }

@@ -65,6 +65,7 @@ def answer_run(state: State) -> PageAnswer:
         ],
         files={"rooftree-engine-files.zip": lambda: _archive(here, usual(), state)},
         notes=[*_rests_on(here.recommendation), *written],
+        sure=here.rankings.how_sure,
         deferred=lambda: _rest(here, usual(), state),
     )
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from app.answers.scoring.published import FILE, LEAST_RUNS, most_like, published_errors, summarised
+from app.answers.scoring.published import FILE, published_errors, summarised
 
 
 def measurement(engine, device, measured, predicted, span=(0.0, 1e9)):
@@ -61,17 +61,3 @@ def test_what_is_committed_adds_up():
             assert each.tpot["deciles"] == sorted(each.tpot["deciles"])
             assert each.tpot["median"] == pytest.approx(each.tpot["deciles"][4], abs=1e-4)
             assert each.tpot["median"] <= each.tpot["p90"]
-
-
-def test_the_runs_most_like_a_question_are_enough_of_them():
-    assert (most_like("vllm", "h100-sxm").engine, most_like("vllm", "h100-sxm").device) == (
-        "vllm",
-        "h100-sxm",
-    )
-    assert most_like("vllm", "h100-sxm--own-passes") is most_like("vllm", "h100-sxm")
-    few = most_like("sglang", "h200-sxm")
-    assert (few.engine, few.device) == ("", "h200-sxm"), "fewer than enough of that engine"
-    assert (most_like("vllm", "l4").engine, most_like("vllm", "l4").device) == ("vllm", "")
-    assert (most_like("llama.cpp", "l4").engine, most_like("llama.cpp", "l4").device) == ("", "")
-    for engine in ("vllm", "sglang", "tensorrt-llm", "llama.cpp"):
-        assert most_like(engine, "mi300x").tpot["runs"] >= LEAST_RUNS

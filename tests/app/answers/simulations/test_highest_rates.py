@@ -189,10 +189,18 @@ def test_variants_have_rates_too_and_what_cannot_be_is_marked(rooftree):
     assert at["metrics"]["requests_per_s"] < 1.06 * lasting
 
 
+def test_without_limits_the_rate_is_the_one_whose_backlog_does_not_grow(rooftree):
+    done = rooftree(*WORDS, "--draft-tokens", "0,3", "--rates", "1000", "--json").answer
+    assert done["limits"] == ""
+    for row, overloaded in zip(done["highest_rates"], done["load"], strict=True):
+        assert not row["is_growing"] and row["good_ratio"] == 1.0
+        assert overloaded["metrics"]["is_growing"]
+        assert row["rate_per_s"] == pytest.approx(overloaded["metrics"]["requests_per_s"], rel=0.1)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--draft-tokens", "0,3"), "--good-share: counts requests within limits"),
         (("--draft-tokens", "0,3", *LIMITS, "--good-share", "1.5"), "must lie in 0..1"),
         (
             ("--draft-tokens", "0,3", *LIMITS, "--compare", "chunked"),

@@ -253,3 +253,9 @@ def test_a_search_under_a_load_holds_its_simulations_against_percentiles(rooftre
     assert answer["limits"]["meaning"] == "p99 TTFT <= 300 ms"
     (winner,) = answer["choices"]
     assert winner["meets_limits"] and winner["simulated"]["ttft_s"] <= 0.3
+
+
+def test_lengths_that_vary_are_refused_where_a_mean_is_planned_for(rooftree):
+    words = ("capacity", "--model", "llama-3.1-8b", "--rate", "10", "--output-tokens", "100")
+    ended = rooftree(*words, "--prompt-tokens", "lognormal:500:1")
+    assert ended.code == 2 and "--prompt-tokens: must be the mean number" in ended.err

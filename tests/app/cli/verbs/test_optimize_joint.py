@@ -246,3 +246,78 @@ def test_what_no_placement_can_run_is_bad_input_as_without_a_search(rooftree, tm
     searched = rooftree(*words, "--search", "full", "--out", tmp_path)
     alone = rooftree("optimize", "--model", "llama-3.1-8b", "--tp", "3", "--out", tmp_path)
     assert searched.code == alone.code == 2 and "divide the heads" in searched.err
+
+
+POOLS = (
+    *("optimize", "--search", "full", "--model", "llama-3.1-8b", "--drafter", "eagle-3"),
+    *("--draft-tokens", "3", "--device", "h100-sxm", "--devices", "16", "--layouts", "tp1"),
+    *("--batch-caps", "12,32", "--token-budgets", "2048", "--maximise", "tokens-per-dollar"),
+    *("--rate", "20", "--prompt-tokens", "4096", "--output-tokens", "200"),
+)
+
+
+@pytest.mark.heavy
+def test_prompts_on_workers_of_their_own_are_one_more_placement(rooftree, tmp_path):
+    """Where every token must come soon beside long prompts, pools serve with fewer devices."""
+    words = (*POOLS, "--slo-ttft", "p99:300", "--slo-tpot", "p99:7", "--out", tmp_path / "answer")
+    alone = rooftree(*words, "--json").answer
+    answer = rooftree(*words, "--disaggregate", "--json").answer
+    rows = [*answer["choices"], *answer["alternatives"]]
+    pools = [row for row in rows if "prompt_workers" in row]
+    same = [row for row in rows if "prompt_workers" not in row]
+    assert pools and pools[0] == answer["choices"][0]
+    assert [(row["draft"], row["objective"]) for row in same] == [
+        (row["draft"], row["objective"]) for row in (*alone["choices"], *alone["alternatives"])
+    ]
+    for row in pools:
+        assert row["devices"] == row["replicas"] == row["prompt_workers"] + row["decode_workers"]
+        assert row["predicted_objective"] == pytest.approx(
+            20 * 200 * 3600 / row["usd_per_hour"], rel=1e-9
+        )
+    assert pools[0]["meets_limits"] and pools[0]["objective"] > alone["choices"][0]["objective"]
+    assert sum(row["best_probability"] for row in rows) == pytest.approx(1.0)
+    assert answer["exports"] == {} and alone["exports"]
+    shown = rooftree(*words, "--disaggregate").out
+    assert "prompt and" in shown and "workers: of prompts + of decoding" in shown
+
+
+@pytest.mark.heavy
+def test_pools_of_a_search_are_those_that_capacity_plans(rooftree, tmp_path):
+    limits = ("--slo-ttft", "p95:600", "--slo-tpot", "p95:15", "--disaggregate", "--json")
+    rows = rooftree(*POOLS, *limits, "--out", tmp_path / "answer").answer
+    (pools, *_) = [
+        row
+        for row in (*rows["choices"], *rows["alternatives"])
+        if "prompt_workers" in row and row["draft"] == "chain:3"
+    ]
+    planned = rooftree(
+        *("capacity", "--model", "llama-3.1-8b", "--drafter", "eagle-3", "--draft-tokens", "3"),
+        *("--rate", "20", "--prompt-tokens", "4096", "--output-tokens", "200", *limits),
+    ).answer["plans"]
+    (like,) = [p for p in planned if p.get("prompt_workers") and p["draft"] == "chain:3"]
+    assert pools["prompt_workers"] == like["prompt_workers"]
+    # the search caps batches, which capacity leaves to memory
+    assert pools["decode_workers"] >= like["decode_workers"]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--maximise", "tokens-per-joule"), "what pools draw is not known"),
+        (("--no-simulate",), "sizes pools by simulation"),
+    ],
+)
+def test_what_pools_cannot_be_asked(rooftree, words, why):
+    done = rooftree(*POOLS, *words, "--disaggregate")
+    assert done.code == 2 and why in done.err and "--disaggregate" in done.err
+
+
+@pytest.mark.heavy
+def test_pools_need_a_rate_and_copies_have_none(rooftree, tmp_path):
+    done = rooftree(*SMALL, "--disaggregate", "--out", tmp_path / "a")
+    assert done.code == 2 and "--rate" in done.err
+    words = (*POOLS, "--out", tmp_path / "a", "--disaggregate", "--json")
+    unmet = rooftree(*words, "--layouts", "tp1dp2").answer["unmet"]
+    assert unmet and all(row["reason"].startswith("pools of ") for row in unmet)
+    few = rooftree(*words, "--devices", "1", "--rate", "2").answer["unmet"]
+    assert "needs 2 devices, more than --devices" in few[0]["reason"]

@@ -136,7 +136,7 @@ def test_a_mean_alone_says_what_it_cannot_know(ask, tmp_path):
     [
         (
             ("--metrics", "{before}", "{after}", "--method", "plain-decoding"),
-            "--method: neither counters nor logs say",
+            "--method: neither counters, logs nor responses say",
         ),
         (("{after}",), "AFTER: is a second scrape"),
         (

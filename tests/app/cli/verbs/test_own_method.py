@@ -178,3 +178,19 @@ def test_the_dashboard_takes_files(rooftree, mine, tmp_path):
     assert "mine" in drafting_methods()
     absent = rooftree("dashboard", "--method", "absent.toml", "--link")
     assert absent.code == 2 and "there is no such file" in absent.err
+
+
+def test_steps_of_a_loop_of_ones_own_come_in_as_the_refusal_of_them_says(rooftree, mine, tmp_path):
+    """Whoever has nothing but what its steps emitted writes it as the refusal spells it."""
+    (tmp_path / "steps.jsonl").write_text('{"lengths": "3 1 4"}\n')
+    refused = rooftree("traces", "import", "steps.jsonl", "--method", mine).err
+    spelled = refused[refused.index('{"speculative') : refused.index("]}}") + 3]
+    (tmp_path / "steps.jsonl").write_text(spelled)
+    done = rooftree(
+        *("traces", "import", "steps.jsonl", "--method", mine, "--model", "llama-3.1-8b"),
+        *("--out", "steps.parquet"),
+    )
+    assert done.code == 0, done.err
+    assert "tokens per step 2.667 over 3 steps" in done.out
+    predicted = rooftree("predict", *MODEL, "--drafter", f"{mine}:steps.parquet", *HERE, "--json")
+    assert predicted.answer["predictions"][-1]["tokens_per_step"] > 1.0

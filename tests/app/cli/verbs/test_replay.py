@@ -36,7 +36,12 @@ def test_held_out_requests_compare_policies(rooftree, tmp_path):
     rows = rooftree(*words, "--json").answer["held_out"]
     assert [row["batch"] for row in rows] == [1, 64]
     for row in rows:
-        ours, *others = row["policies"]
+        ours, schedule, *others = row["policies"]
+        assert schedule["policy"] == "rooftree, one shape a batch"
+        assert schedule["schedule_gain_ratio"] is None
+        assert ours["schedule_gain_ratio"] == pytest.approx(
+            schedule["tokens_per_s"] / ours["tokens_per_s"] - 1.0
+        )
         best = max(others, key=lambda policy: policy["tokens_per_s"])
         assert ours["policy"] == "rooftree" and best["policy"] == row["best_published"]
         assert row["gain_ratio"] == pytest.approx(ours["tokens_per_s"] / best["tokens_per_s"] - 1)

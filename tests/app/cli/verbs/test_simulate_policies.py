@@ -27,12 +27,15 @@ def test_policies_stand_beside_each_other_on_the_same_requests(rooftree):
     done = rooftree(*WORDS, "--policies", "all", "--seeds", "2", "--json")
     assert done.code == 0, done.err
     rows = {row["name"]: row for row in done.answer["policies"]}
-    assert {"ours", "vllm", "sglang", "nightjar", "plain", "expected", "oracle"} <= set(rows)
+    assert {"ours", "cost", "vllm", "sglang", "tensorrt-llm", "nightjar", "plain", "oracle"} <= set(
+        rows
+    )
     assert done.answer["by"] == "tokens per second" and done.answer["seeds"] == [0, 1]
     assert done.answer["schedule"][0][0] == 1
     never = all(k == 0 for _, _, k in done.answer["schedule"])
     assert never == ("no drafter is loaded" in " ".join(done.answer["notes"]))
     assert rows["plain"]["drafted_per_step"] == 0.0 and rows["fixed"]["drafted_per_step"] > 3.0
+    assert 0.0 < rows["cost"]["drafted_per_step"] < rows["fixed"]["drafted_per_step"]
     assert rows["ours"]["to_ours"]["ratio"] == 1.0
     assert (
         min(row["regret_ratio"] for row in rows.values() if row["regret_ratio"] is not None) == 0.0

@@ -74,17 +74,18 @@ def test_controllers_stand_in_predict_and_goodput_weighs_each_point(rooftree):
     )
     moving = rooftree(*words, "--stop", "ema:0.3").answer["predictions"]
     assert [row["tokens_per_step"] for row in moving] == [moving[0]["tokens_per_step"]] * 2
-    weighed = rooftree(*words, "--stop", "goodput").answer["predictions"]
-    assert [row["batch"] for row in weighed] == [1, 256]
-    assert weighed[1]["drafts"]["mean_tokens"] < weighed[0]["drafts"]["mean_tokens"]
-    assert rooftree("replay", TRACE, "--stop", "goodput").code == 2
+    for stop in ("goodput", "cost"):
+        weighed = rooftree(*words, "--stop", stop).answer["predictions"]
+        assert [row["batch"] for row in weighed] == [1, 256]
+        assert weighed[1]["drafts"]["mean_tokens"] < weighed[0]["drafts"]["mean_tokens"]
+        assert rooftree("replay", TRACE, "--stop", stop).code == 2
     [replayed] = rooftree(
         "replay", TRACE, "--draft-tokens", "4", "--stop", "ema:0.3", "--json"
     ).answer["varying"]
     assert replayed["tokens_per_step"] == moving[0]["tokens_per_step"]
 
 
-@pytest.mark.parametrize("stop", ["goodput", "product:0.6", "ema"])
+@pytest.mark.parametrize("stop", ["goodput", "cost:0.05", "product:0.6", "ema"])
 def test_optimize_compares_drafts_that_end_early(rooftree, tmp_path, stop):
     words = (
         "optimize",
@@ -99,7 +100,7 @@ def test_optimize_compares_drafts_that_end_early(rooftree, tmp_path, stop):
     more = ("--tree-nodes", "0", "--draft-tokens", "3", "--stop", stop, "--out", tmp_path)
     answer = rooftree(*words, *more).answer
     assert [point["topology"] for point in answer["curves"]][:2] == ["off", "chain"]
-    assert len(answer["curves"]) == (4 if stop == "goodput" else 3)
+    assert len(answer["curves"]) == (4 if stop in ("goodput", "cost:0.05") else 3)
     rates = [point["tokens_per_step"] for point in answer["curves"]]
     assert all(1.0 <= rate <= rates[1] + 1e-9 for rate in rates)
 

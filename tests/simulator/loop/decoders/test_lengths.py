@@ -20,9 +20,11 @@ from simulator.loop.fleet import buffers_of, new_fleet
 from simulator.loop.length_policies import (
     LengthPolicy,
     Tier,
+    long_run_verification,
     nightjar,
     sglang_throughput,
     sglang_tiers,
+    tensorrt_gate,
     vllm_lengths,
     vllm_verification,
 )
@@ -250,11 +252,13 @@ def test_lengths_that_an_engine_captures_are_the_only_ones(tabled_timer):
     assert {loop.choose(b) for b in (1, 4, 64)} <= {0, 1, 3, 6}
 
 
+@pytest.mark.parametrize("policy", [vllm_verification(), long_run_verification()])
 @given(st.integers(1, 6), st.integers(0, 3_900))
-def test_the_verified_tokens_are_the_best_prefix_of_the_likeliest(tabled_timer, running, first):
-    loop = Loop(
-        vllm_verification(), tabled_timer.made, running=running, slots="likeliest", topology=3
-    )
+def test_the_verified_tokens_are_the_best_prefix_of_the_likeliest(
+    tabled_timer, policy, running, first
+):
+    loop = Loop(policy, tabled_timer.made, running=running, slots="likeliest", topology=3)
+    context = 100.0 if policy.profiled_context_tokens is None else policy.profiled_context_tokens
     loop.requests["place"], loop.requests["proposes"] = first + np.arange(running) * 7, 3
     running_list, chunks = loop.buffers.running, loop.buffers.chunks
     slots.share_slots(
@@ -267,6 +271,8 @@ def test_the_verified_tokens_are_the_best_prefix_of_the_likeliest(tabled_timer, 
         chunks,
         3,
         running,
+        100.0 * running,
+        loop.buffers.memory,
     )
     chances = sorted(
         (
@@ -278,14 +284,27 @@ def test_the_verified_tokens_are_the_best_prefix_of_the_likeliest(tabled_timer, 
     )
     seconds = [
         lengths.target_seconds(
-            *loop.timing, running, 1.0 + n / running, 8192.0 * running, chunks, 0, 0
+            *loop.timing, running, 1.0 + n / running, context * running, chunks, 0, 0
         )
-        + lengths.draft_seconds(*loop.timing, running, 3, 8192.0 * running, 0)
+        + lengths.draft_seconds(*loop.timing, running, 3, context * running, 0)
         for n in range(3 * running + 1)
     ]
     rates = [(running + sum(chances[:n])) / seconds[n] for n in range(3 * running + 1)]
     granted = int(loop.requests["granted"].sum())
     assert rates[granted] == pytest.approx(max(rates), rel=1e-12)
+
+
+def test_a_gate_closes_for_good_where_too_small_a_share_is_accepted(tabled_timer):
+    loop = Loop(replace(tensorrt_gate(0.5), pace=3), tabled_timer.made)
+    memory, replica = loop.buffers.memory, loop.replica
+    replica.decoding, replica.draft_limit = 4, K
+    chosen = []
+    for share in (1.0, 0.2, 0.4, 0.2, 1.0, 1.0):  # means of three: 0.53, 0.27
+        replica.just_accepted = round(share * 4 * K)
+        lengths.learn(loop.d, loop.walk.tables, replica, memory, 8)
+        chosen.append(loop.choose())
+        replica.draft_limit = chosen[-1]
+    assert chosen == [K, K, K, 0, 0, 0]
 
 
 def serve(policy, schedule=(), draft=None, users=6, timer=None):
@@ -295,8 +314,14 @@ def serve(policy, schedule=(), draft=None, users=6, timer=None):
         output_tokens=20 + 3 * np.arange(18),
         users=users,
     )
+    verifies = policy.rule in ("verified", "cost")
     speculation = SpeculationOptions(
-        topology=3, trace=TRACE, policy=policy, schedule=schedule, draft=draft
+        topology=3,
+        trace=TRACE,
+        policy=policy,
+        schedule=schedule,
+        draft=draft,
+        batch=Batch(slots="likeliest" if verifies else "alike"),
     )
     return simulate(
         Scenario(
@@ -339,10 +364,22 @@ def test_a_change_of_length_takes_its_seconds():
         sglang_tiers(3),
         sglang_throughput(),
         vllm_lengths(3),
+        vllm_verification(),
+        long_run_verification(),
+        tensorrt_gate(0.5),
         nightjar(),
         LengthPolicy(rule="oracle"),
     ],
-    ids=["sglang", "sglang-throughput", "vllm", "nightjar", "oracle"],
+    ids=[
+        "sglang",
+        "sglang-throughput",
+        "vllm",
+        "vllm-verification",
+        "cost",
+        "tensorrt-llm",
+        "nightjar",
+        "oracle",
+    ],
 )
 def test_every_policy_delivers_what_was_asked(tabled_timer, policy):
     found = serve(policy, timer=tabled_timer, draft=tabled_timer)
@@ -372,6 +409,7 @@ def test_the_bound_that_looks_ahead_is_above_every_length(tabled_timer):
         {"rule": "tiers"},
         {"rule": "bandit", "weight": 0.0},
         {"rule": "bandit", "pace": 0},
+        {"rule": "gate", "least_share": 1.5},
         {"rule": "bandit", "change_s": -1.0},
         {"rule": "oracle", "gains": (1.0,)},
         {
@@ -397,6 +435,7 @@ def test_a_policy_goes_with_chains_of_its_own():
     options = SpeculationOptions(topology=3, trace=TRACE)
     for changes in (
         {"policy": vllm_verification()},
+        {"policy": long_run_verification()},
         {"policy": nightjar(), "batch": Batch(slots="likeliest")},
         {"policy": LengthPolicy(rule="expected", gains=(1.0, 1.5))},
     ):

@@ -178,7 +178,12 @@ SGLANG_LOG = (
 
 def test_a_log_of_vllm_tells_what_ran_and_what_was_started(files):
     found = read_running(*files(STARTED + vllm_log()))
-    assert (found.engine, found.draft_tokens, found.batch, found.is_log) == ("vllm", 3, 24.0, True)
+    assert (found.engine, found.draft_tokens, found.batch, found.reported_by) == (
+        "vllm",
+        3,
+        24.0,
+        "log",
+    )
     assert found.tpot_s == pytest.approx(24 / 6000) and found.summary.drafts == 20_000
     about = found.trace.provenance
     assert (about.model, about.method) == ("meta-llama/Llama-3.1-8B-Instruct", "eagle3")

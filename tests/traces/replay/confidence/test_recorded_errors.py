@@ -68,7 +68,7 @@ def test_live_passes_of_sure_rules_are_met_by_prompt(errors):
     assert sum(64 / error.live_steps < 1.8 for error in errors) >= 4
 
 
-def test_states_that_are_told_by_tokens_as_much_as_by_positions_mislead_bold_rules(
+def test_states_that_are_reported_by_tokens_as_much_as_by_positions_mislead_bold_rules(
     anchors, errors, monkeypatch
 ):
     """What weighs in the distance of states: with all differences alike, a bold rule is a tenth off

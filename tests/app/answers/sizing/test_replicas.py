@@ -5,27 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.answers.capacity.simulated import Traffic, simulated_plan, simulated_times
-from app.answers.capacity.simulated import prepared_traffic as prepared
-from costmodel.answers.settings import build_setting
+from app.answers.sizing.replicas import simulated_plan, simulated_times
 from costmodel.answers.workload import Limits, load_of_means
-from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
 from hardware_profiles.errors import InfeasibleError, InputError
+from tests.app.answers.sizing.services import small_service
 
 PLAIN = geometric(0.0, 0)
 
 
-@pytest.fixture(scope="module")
-def service():
-    where = DeploymentNames(model="llama-3.2-1b", device="l4")
-    configuration = DecodingConfiguration(method="plain-decoding", deployment=where)
-    return configuration, build_setting(configuration)
-
-
-def traffic(limits, rate=20.0):
+def asked(limits, rate=20.0):
     load = load_of_means(requests_per_s=rate, prompt_tokens=500, output_tokens=60)
-    return Traffic(load=load, requests=None, limits=limits, seed=0, utilisation=0.8)
+    return small_service(load, limits)
 
 
 def limited(ttft_ms, percentile, tpot_ms=None):
@@ -37,44 +28,43 @@ def limited(ttft_ms, percentile, tpot_ms=None):
     )
 
 
-def replicas(service, limits):
-    return simulated_plan(*service, [PLAIN], traffic(limits)).plan.replicas
+def replicas(limits):
+    return simulated_plan(asked(limits)).plan.replicas
 
 
 @given(ttft_ms=st.floats(100, 2000), tpot_ms=st.floats(15, 60), looser=st.floats(1, 4))
-def test_looser_limits_never_need_more_replicas(service, ttft_ms, tpot_ms, looser):
+def test_looser_limits_never_need_more_replicas(ttft_ms, tpot_ms, looser):
     tight, loose = (limited(ttft_ms * by, 90.0, tpot_ms * by) for by in (1.0, looser))
     try:
-        needed = replicas(service, tight)
+        needed = replicas(tight)
     except InfeasibleError:
         return
-    assert replicas(service, loose) <= needed
+    assert replicas(loose) <= needed
 
 
 @pytest.mark.parametrize("ttft_ms", [150, 400])
-def test_a_percentile_farther_out_never_needs_fewer(service, ttft_ms):
+def test_a_percentile_farther_out_never_needs_fewer(ttft_ms):
     """Of the same requests, as many as the farthest percentile takes."""
     halves, tails = (
-        replicas(service, Limits(ttft_s=ttft_ms / 1e3, ttft_percentile=at)) for at in (50.0, 97.0)
+        replicas(Limits(ttft_s=ttft_ms / 1e3, ttft_percentile=at)) for at in (50.0, 97.0)
     )
     assert halves <= tails
 
 
-def test_what_is_planned_keeps_the_limit_and_one_fewer_does_not(service):
+def test_what_is_planned_keeps_the_limit_and_one_fewer_does_not():
     limits = limited(200, 99.0)
-    asked = traffic(limits, rate=40.0)
-    found = simulated_plan(*service, [PLAIN], asked)
+    sizing = asked(limits, rate=40.0)
+    found = simulated_plan(sizing)
     n = found.plan.replicas
     assert found.times.keeps(limits) and found.times.ttft_s <= 0.2
     assert found.times.good_ratio >= 0.98 and found.times.requests >= 2000
-    alone = prepared(service[0], asked, {})
-    fewer = simulated_times(alone, asked.load.requests_per_s / (n - 1), asked)
+    fewer = simulated_times(sizing.prepared(PLAIN), sizing.load.requests_per_s / (n - 1), sizing)
     assert n == 1 or not fewer.keeps(limits)
 
 
-def test_a_limit_below_the_time_of_a_request_alone_is_said(service):
+def test_a_limit_below_the_time_of_a_request_alone_is_said():
     with pytest.raises(InfeasibleError, match=r"SLO: p99 TTFT <= 1 ms cannot be met by llama"):
-        simulated_plan(*service, [PLAIN], traffic(limited(1, 99.0)))
+        simulated_plan(asked(limited(1, 99.0)))
 
 
 def test_limits_are_held_against_their_own_percentiles():

@@ -1,15 +1,12 @@
 """Workers for prompts and workers that decode, sized together."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.answers.capacity.pools import pooled_plan
-from app.answers.capacity.simulated import Traffic, fewest
-from costmodel.answers.settings import build_setting
+from app.answers.sizing.pools import pooled_plan
+from app.answers.sizing.replicas import fewest
 from costmodel.answers.workload import Limits, load_of_means
-from costmodel.configuration import DecodingConfiguration, DeploymentNames
-from costmodel.laws.acceptance import geometric
+from tests.app.answers.sizing.services import small_service
 
 
 @given(st.integers(1, 50), st.sets(st.integers(1, 1000)), st.sets(st.integers(1, 1000)))
@@ -27,25 +24,17 @@ def test_the_fewest_is_the_threshold_where_there_is_one(least, threshold):
     assert number == (None if threshold > least << 5 else max(least, threshold))
 
 
-@pytest.fixture(scope="module")
-def service():
-    where = DeploymentNames(model="llama-3.2-1b", device="l4")
-    configuration = DecodingConfiguration(method="plain-decoding", deployment=where)
-    return configuration, build_setting(configuration)
-
-
-def pools(service, ttft_ms, tpot_ms, output=60):
+def pools(ttft_ms, tpot_ms, output=60):
     load = load_of_means(requests_per_s=40.0, prompt_tokens=800, output_tokens=output)
     limits = Limits(
         ttft_s=ttft_ms / 1e3, tpot_s=tpot_ms / 1e3, ttft_percentile=95, tpot_percentile=95
     )
-    traffic = Traffic(load=load, requests=None, limits=limits, seed=0, utilisation=0.8)
-    return pooled_plan(*service, [geometric(0.0, 0)], traffic)
+    return pooled_plan(small_service(load, limits))
 
 
-def test_each_pool_follows_its_own_limit(service):
+def test_each_pool_follows_its_own_limit():
     """Tighter first tokens take workers for prompts, tighter tokens workers that decode."""
-    base, first, tokens = (pools(service, *limits) for limits in ((900, 60), (40, 60), (900, 14)))
+    base, first, tokens = (pools(*limits) for limits in ((900, 60), (40, 60), (900, 14)))
     assert first.prompts > base.prompts and first.decoding <= base.decoding
     assert tokens.decoding > base.decoding and tokens.prompts == base.prompts
     for found in (base, first, tokens):
@@ -53,6 +42,6 @@ def test_each_pool_follows_its_own_limit(service):
         assert 0.0 < found.utilisation_ratio <= 0.8 and found.times.sustained
 
 
-def test_longer_outputs_take_more_workers_that_decode(service):
-    short, long = (pools(service, 900, 40, output) for output in (60, 400))
+def test_longer_outputs_take_more_workers_that_decode():
+    short, long = (pools(900, 40, output) for output in (60, 400))
     assert long.decoding > short.decoding and long.prompts == short.prompts

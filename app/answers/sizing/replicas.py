@@ -8,12 +8,11 @@ costs (`costmodel.answers.capacity`).
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from app.answers.optimize.simulated import open_requests
+from app.answers.sizing.traffic import Traffic, open_requests
 from costmodel.answers.capacity import CapacityPlan, plan
 from costmodel.answers.estimate import Setting
 from costmodel.answers.workload import Limits, Load
@@ -34,23 +33,95 @@ DOUBLINGS = (
 LONGER = 8  # times as many requests at most, where a backlog seems to grow
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Traffic:
-    """The requests of simulations.
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Sizing:
+    """Replicas that are alike, whose number is to keep limits under a load.
 
     Args:
+        configuration: of one replica.
+        setting: the same as records.
+        drafts: to choose among, at least one.
         load: that is planned for.
-        requests: recorded ones, whose lengths are taken in their order; None: all of mean length.
+        traffic: the requests of simulations.
         limits: on their times.
         seed: of all draws.
         utilisation: most that a replica is sent, as a share of what it could finish.
+        most_batch: most requests in flight of a replica; None: 1,024 of every scheduler.
+        token_budget: most query tokens of an iteration; None: the engine's default.
     """
 
+    configuration: DecodingConfiguration
+    setting: Setting
+    drafts: Sequence[Acceptance]
     load: Load
-    requests: Path | None
+    traffic: Traffic
     limits: Limits
     seed: int
     utilisation: float
+    most_batch: int | None = None
+    token_budget: int | None = None
+
+    def by_limits(
+        self, limits: Limits, drafts: Sequence[Acceptance], replicas: int = 1
+    ) -> CapacityPlan:
+        """The plan of the law of means.
+
+        Args:
+            limits: on means.
+            drafts: to choose among.
+            replicas: that there are at least.
+
+        Raises:
+            InfeasibleError: memory holds no request, or the limits are not met.
+        """
+        return plan(
+            self.setting,
+            drafts,
+            self.load,
+            limits,
+            generator=np.random.default_rng(self.seed),
+            utilisation=self.utilisation,
+            least_replicas=replicas,
+            most_batch=self.most_batch,
+            token_budget=self.token_budget,
+        )
+
+    def by_rate(self, draft: Acceptance, replicas: int = 1) -> CapacityPlan:
+        """The plan of a draft by the rate alone, with so many replicas at least."""
+        return self.by_limits(Limits(), [draft], replicas)
+
+    def prepared(self, draft: Acceptance, **sections: Any) -> Prepared:
+        """The service and its requests, ready to be simulated at any rate.
+
+        Args:
+            draft: what is drafted.
+            sections: further ones of the scenario.
+
+        Raises:
+            InputError: a part that simulations do not have.
+            InfeasibleError: the model leaves no room for a cache.
+        """
+        requests = {
+            **self.traffic.lengths,
+            "count": open_requests(self.limits),
+            "arrivals": "poisson",
+            "rate_per_s": self.load.requests_per_s,
+        }
+        written = {
+            **sections_of(drafting(self.configuration, draft)),
+            "requests": requests,
+            **({"scheduler": self._scheduler} if self._scheduler else {}),
+            **sections,
+        }
+        return prepare(checked_scenario(written, None))
+
+    @property
+    def _scheduler(self) -> Mapping[str, int]:
+        """Stated limits of one scheduler, of which every data copy has its own."""
+        copies = 1 if self.setting.plan is None else self.setting.plan.data
+        most = None if self.most_batch is None else max(self.most_batch // copies, 1)
+        stated = {"max_requests": most, "token_budget": self.token_budget}
+        return {name: value for name, value in stated.items() if value is not None}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,6 +131,8 @@ class SimulatedTimes:
     Attributes:
         ttft_s: time to first token that is held against the limit: a percentile, or the mean.
         tpot_s: time per output token, alike.
+        mean_ttft_s: mean time to first token.
+        mean_tpot_s: mean time per output token; 0 where no request has a second token.
         good_ratio: share of the requests within both limits.
         sustained: whether the backlog does not grow.
         keeps_limits: whether it does not, and the limits are kept.
@@ -68,6 +141,8 @@ class SimulatedTimes:
 
     ttft_s: float
     tpot_s: float
+    mean_ttft_s: float
+    mean_tpot_s: float
     good_ratio: float
     sustained: bool
     keeps_limits: bool
@@ -76,7 +151,9 @@ class SimulatedTimes:
     def keeps(self, limits: Limits) -> bool:
         """Whether the limits are kept."""
         times = {"ttft_s": np.asarray(self.ttft_s), "tpot_s": np.asarray(self.tpot_s)}
-        return self.sustained and bool(limits.met(**times))
+        both = None not in (limits.ttft_s, limits.tpot_s)
+        enough = not both or self.good_ratio >= (limits.share_ratio or 0.0)
+        return self.sustained and enough and bool(limits.met(**times))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -92,24 +169,11 @@ class SimulatedPlan:
     times: SimulatedTimes
 
 
-def simulated_plan(
-    configuration: DecodingConfiguration,
-    setting: Setting,
-    drafts: Sequence[Acceptance],
-    traffic: Traffic,
-    *,
-    most_batch: int | None = None,
-    token_budget: int | None = None,
-) -> SimulatedPlan:
+def simulated_plan(sizing: Sizing) -> SimulatedPlan:
     """The fewest replicas, with the best of several drafts, that keep limits in simulation.
 
     Args:
-        configuration: model, device, engine and drafter.
-        setting: the same as records.
-        drafts: to choose among, at least one.
-        traffic: to serve.
-        most_batch: most requests in flight of a replica; None: 1,024 of every scheduler.
-        token_budget: most query tokens of an iteration; None: the engine's default.
+        sizing: what is sized.
 
     Raises:
         InputError: nothing that can be simulated.
@@ -117,14 +181,10 @@ def simulated_plan(
     """
     refused: list[InfeasibleError] = []
     served: list[SimulatedPlan] = []
-    limits = {"most_batch": most_batch, "token_budget": token_budget}
-    scheduler = scheduler_limits(setting, most_batch, token_budget)
-    for draft in drafts:
+    for draft in sizing.drafts:
         try:
-            by_rate = planned_by_rate(setting, draft, traffic, limits)
-            prepared = prepared_traffic(drafting(configuration, draft), traffic, scheduler)
-            replicas, times = _least_replicas(prepared, by_rate, traffic)
-            whole = planned_by_rate(setting, draft, traffic, limits, replicas)
+            replicas, times = _least_replicas(sizing, sizing.by_rate(draft))
+            whole = sizing.by_rate(draft, replicas)
         except InfeasibleError as error:
             refused.append(error)
         else:
@@ -134,84 +194,26 @@ def simulated_plan(
     return min(served, key=lambda option: (option.plan.replicas, option.times.tpot_s))
 
 
-def seen_by_plan(
-    configuration: DecodingConfiguration,
-    planned: CapacityPlan,
-    traffic: Traffic,
-    *,
-    most_batch: int | None = None,
-    token_budget: int | None = None,
-) -> SimulatedTimes | None:
+def seen_by_plan(sizing: Sizing, planned: CapacityPlan) -> SimulatedTimes | None:
     """What a plan for means shows in simulation; None without limits, or where nothing simulates it.
 
     Args:
-        configuration: of one replica.
+        sizing: what was sized.
         planned: the plan.
-        traffic: to serve.
-        most_batch: most requests in flight of a replica; None: the engine's.
-        token_budget: most query tokens of an iteration; None: the engine's default.
     """
-    if not traffic.limits.limited:
+    if not sizing.limits.limited:
         return None
-    scheduler = scheduler_limits(planned.setting, most_batch, token_budget)
+    share = sizing.load.requests_per_s / planned.replicas
     try:
-        prepared = prepared_traffic(drafting(configuration, planned.acceptance), traffic, scheduler)
-        return simulated_times(prepared, traffic.load.requests_per_s / planned.replicas, traffic)
+        return simulated_times(sizing.prepared(planned.acceptance), share, sizing)
     except RooftreeError:
         return None
-
-
-def scheduler_limits(
-    setting: Setting, most_batch: int | None, token_budget: int | None
-) -> dict[str, int | None]:
-    """Limits of one scheduler, of which every data copy has its own."""
-    copies = 1 if setting.plan is None else setting.plan.data
-    most = None if most_batch is None else max(most_batch // copies, 1)
-    return {"max_requests": most, "token_budget": token_budget}
-
-
-def prepared_traffic(
-    configuration: DecodingConfiguration,
-    traffic: Traffic,
-    scheduler: Mapping[str, int | None],
-    **sections: Any,
-) -> Prepared:
-    """A service and its requests, ready to be simulated at any rate.
-
-    Args:
-        configuration: of one replica.
-        traffic: to serve.
-        scheduler: its limits; None: the engine's.
-        sections: further ones of the scenario.
-
-    Raises:
-        InputError: a part that simulations do not have.
-        InfeasibleError: the model leaves no room for a cache.
-    """
-    load = traffic.load
-    lengths: dict[str, Any] = (
-        {
-            "prompt_tokens": str(max(round(load.mean_prompt_tokens), 1)),
-            "output_tokens": str(max(round(load.output_tokens), 1)),
-        }
-        if traffic.requests is None
-        else {"file": str(traffic.requests)}
-    )
-    requests = {
-        **lengths,
-        "count": open_requests(traffic.limits),
-        "arrivals": "poisson",
-        "rate_per_s": load.requests_per_s,
-    }
-    stated = {name: value for name, value in scheduler.items() if value is not None}
-    written = {**sections_of(configuration), "requests": requests, **sections}
-    return prepare(checked_scenario(written | ({"scheduler": stated} if stated else {}), None))
 
 
 def simulated_times(
     prepared: Prepared,
     rate_per_s: float,
-    traffic: Traffic,
+    sizing: Sizing,
     *,
     workers: tuple[int, int] | None = None,
     least_requests: int = 0,
@@ -221,17 +223,17 @@ def simulated_times(
     Args:
         prepared: the service.
         rate_per_s: requests per second.
-        traffic: whose limits and seed count.
+        sizing: whose limits and seed count.
         workers: that compute prompts, and that decode; None: one replica does both.
         least_requests: that are simulated.
 
     Raises:
         InfeasibleError: no request fits the cache.
     """
-    first = max(open_requests(traffic.limits), least_requests)
+    first = max(open_requests(sizing.limits), least_requests)
     count = first
     while True:
-        scenario = prepared.scenario(traffic.seed, rate_per_s=rate_per_s, count=count)
+        scenario = prepared.scenario(sizing.seed, rate_per_s=rate_per_s, count=count)
         if workers is not None and scenario.disaggregation is not None:
             scenario = replace(
                 scenario,
@@ -241,7 +243,7 @@ def simulated_times(
             )
         result = simulate(replace(scenario, series=False))
         window = steady_window(
-            result, slo_ttft_s=traffic.limits.ttft_s, slo_tpot_s=traffic.limits.tpot_s
+            result, slo_ttft_s=sizing.limits.ttft_s, slo_tpot_s=sizing.limits.tpot_s
         )
         if not window.is_growing or count >= LONGER * first:
             break
@@ -249,11 +251,15 @@ def simulated_times(
     counted = result.finished & (result.arrival_s >= window.begin_s)
     if not counted.any():
         raise InfeasibleError("memory: a request does not fit the cache of a replica")
-    ttft, tpot = traffic.limits.held(ttft_s=result.ttft_s[counted], tpot_s=result.tpot_s[counted])
-    met = traffic.limits.met(ttft_s=np.asarray(ttft), tpot_s=np.asarray(tpot))
+    times = {"ttft_s": result.ttft_s[counted], "tpot_s": result.tpot_s[counted]}
+    ttft, tpot = sizing.limits.held(**times)
+    mean_ttft, mean_tpot = Limits().held(**times)
+    met = sizing.limits.met(ttft_s=np.asarray(ttft), tpot_s=np.asarray(tpot))
     return SimulatedTimes(
         ttft_s=ttft,
         tpot_s=tpot,
+        mean_ttft_s=mean_ttft,
+        mean_tpot_s=mean_tpot,
         good_ratio=window.good_ratio,
         sustained=not window.is_growing,
         keeps_limits=bool(met) and not window.is_growing,
@@ -261,47 +267,26 @@ def simulated_times(
     )
 
 
-def planned_by_rate(
-    setting: Setting,
-    draft: Acceptance,
-    traffic: Traffic,
-    limits: dict[str, int | None],
-    replicas: int = 1,
-) -> CapacityPlan:
-    """The plan of a draft by the rate alone, with so many replicas at least."""
-    return plan(
-        setting,
-        [draft],
-        traffic.load,
-        Limits(),
-        generator=np.random.default_rng(traffic.seed),
-        utilisation=traffic.utilisation,
-        least_replicas=replicas,
-        **limits,
-    )
-
-
-def _least_replicas(
-    prepared: Prepared, by_rate: CapacityPlan, traffic: Traffic
-) -> tuple[int, SimulatedTimes]:
+def _least_replicas(sizing: Sizing, by_rate: CapacityPlan) -> tuple[int, SimulatedTimes]:
     """The fewest replicas whose simulation keeps the limits, and what it saw.
 
     Raises:
         InfeasibleError: not even a thousand times as many as the rate needs do.
     """
+    prepared = sizing.prepared(by_rate.acceptance)
     seen: dict[int, SimulatedTimes] = {}
 
     def keeps(replicas: int) -> bool:
-        rate = traffic.load.requests_per_s / replicas
-        seen[replicas] = simulated_times(prepared, rate, traffic)
-        return seen[replicas].keeps(traffic.limits)
+        rate = sizing.load.requests_per_s / replicas
+        seen[replicas] = simulated_times(prepared, rate, sizing)
+        return seen[replicas].keeps(sizing.limits)
 
     most = by_rate.replicas << DOUBLINGS
     enough = fewest(keeps, by_rate.replicas, most)
     if enough is None:
         setting, times = by_rate.setting, seen[most]
         raise InfeasibleError(
-            f"SLO: {traffic.limits.words} cannot be met by {setting.target.name} on"
+            f"SLO: {sizing.limits.words} cannot be met by {setting.target.name} on"
             f" {setting.devices} x {setting.device.name}; the least are"
             f" {times.ttft_s / MILLI:.3g} and {times.tpot_s / MILLI:.3g} ms, with"
             f" {most:,} replicas"

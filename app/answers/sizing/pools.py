@@ -10,26 +10,18 @@ Reference: Zhong et al. 2024, "DistServe" (arXiv:2401.09670), section 4.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.answers.capacity.simulated import (
+from app.answers.sizing.replicas import (
     DOUBLINGS,
     SimulatedTimes,
-    Traffic,
+    Sizing,
     fewest,
-    planned_by_rate,
-    prepared_traffic,
-    scheduler_limits,
     simulated_times,
 )
 from costmodel.answers.capacity import CapacityPlan
-from costmodel.answers.estimate import Setting
-from costmodel.configuration import DecodingConfiguration
-from costmodel.laws.acceptance import Acceptance
-from costmodel.optimizers.allowed import drafting
 from hardware_profiles.errors import InfeasibleError, InputError
 
 MOST_WORKERS = 1024  # of both pools, that are simulated
@@ -46,6 +38,7 @@ class PooledPlan:
         decoding: workers that decode.
         utilisation_ratio: time of the busier pool's workers that the load takes by the cost model.
         times: of the service in simulation.
+        simulations: that were run to size the pools.
     """
 
     by_rate: CapacityPlan
@@ -53,6 +46,7 @@ class PooledPlan:
     decoding: int
     utilisation_ratio: float
     times: SimulatedTimes
+    simulations: int
 
     @property
     def workers(self) -> int:
@@ -60,38 +54,23 @@ class PooledPlan:
         return self.prompts + self.decoding
 
 
-def pooled_plan(
-    configuration: DecodingConfiguration,
-    setting: Setting,
-    drafts: Sequence[Acceptance],
-    traffic: Traffic,
-    *,
-    most_batch: int | None = None,
-    token_budget: int | None = None,
-) -> PooledPlan:
+def pooled_plan(sizing: Sizing) -> PooledPlan:
     """The fewest workers of two pools, with the best of several drafts.
 
     Args:
-        configuration: of one worker.
-        setting: the same as records.
-        drafts: to choose among, at least one.
-        traffic: to serve.
-        most_batch: most requests in flight of a worker; None: 1,024.
-        token_budget: most query tokens of an iteration; None: the engine's default.
+        sizing: what is sized; a worker is like one of its replicas.
 
     Raises:
         InputError: data copies, or nothing that can be simulated.
         InfeasibleError: memory holds no request, or no number of workers keeps the limits.
     """
-    if setting.plan is not None and setting.plan.data > 1:
+    if sizing.setting.plan is not None and sizing.setting.plan.data > 1:
         raise InputError("prompts have workers of their own where no data copies share a replica")
     refused: list[InfeasibleError] = []
     served: list[PooledPlan] = []
-    caps = {"most_batch": most_batch, "token_budget": token_budget}
-    for draft in drafts:
+    for draft in sizing.drafts:
         try:
-            by_rate = planned_by_rate(setting, draft, traffic, caps)
-            served.append(_sized(drafting(configuration, draft), by_rate, traffic, caps))
+            served.append(_sized(sizing, sizing.by_rate(draft)))
         except InfeasibleError as error:
             refused.append(error)
     if not served:
@@ -99,20 +78,10 @@ def pooled_plan(
     return min(served, key=lambda option: (option.workers, option.times.tpot_s))
 
 
-def _sized(
-    configuration: DecodingConfiguration,
-    by_rate: CapacityPlan,
-    traffic: Traffic,
-    caps: dict[str, int | None],
-) -> PooledPlan:
+def _sized(sizing: Sizing, by_rate: CapacityPlan) -> PooledPlan:
     """Both pools of one draft, each as small as its own limit lets it be beside the other."""
-    prepared = prepared_traffic(
-        configuration,
-        traffic,
-        scheduler_limits(by_rate.setting, **caps),
-        disaggregation={"prefill_replicas": 1},
-    )
-    rate = traffic.load.requests_per_s
+    prepared = sizing.prepared(by_rate.acceptance, disaggregation={"prefill_replicas": 1})
+    rate = sizing.load.requests_per_s
     seen: dict[tuple[int, int], SimulatedTimes] = {}
 
     def run(prompts: int, decoding: int) -> SimulatedTimes:
@@ -122,41 +91,43 @@ def _sized(
             seen[prompts, decoding] = simulated_times(
                 prepared,
                 rate,
-                traffic,
+                sizing,
                 workers=(prompts, decoding),
                 least_requests=REQUESTS_OF_WORKER * (prompts + decoding),
             )
         return seen[prompts, decoding]
 
-    busy_prompts, busy_decoding = _busy(by_rate, traffic)
+    busy_prompts, busy_decoding = _busy(by_rate, sizing)
     least = [
-        max(math.ceil(busy / traffic.utilisation - 1e-9), 1)
+        max(math.ceil(busy / sizing.utilisation - 1e-9), 1)
         for busy in (busy_prompts, busy_decoding)
     ]
     ample = least[1] * 2  # decoding workers beside which first tokens wait for prompts alone
-    first = replace(traffic.limits, tpot_s=None)
+    first = replace(sizing.limits, tpot_s=None)
     prompts = fewest(lambda n: run(n, ample).keeps(first), least[0], least[0] << DOUBLINGS)
     decoding = None
     if prompts is not None:
         decoding = fewest(
-            lambda n: run(prompts, n).keeps(traffic.limits), least[1], least[1] << DOUBLINGS
+            lambda n: run(prompts, n).keeps(sizing.limits), least[1], least[1] << DOUBLINGS
         )
     if prompts is None or decoding is None:
-        raise InfeasibleError(f"SLO: {traffic.limits.words}: no pools keep it")
+        raise InfeasibleError(f"SLO: {sizing.limits.words}: no pools keep it")
+    times = run(prompts, decoding)
     return PooledPlan(
         by_rate=by_rate,
         prompts=prompts,
         decoding=decoding,
         utilisation_ratio=max(busy_prompts / prompts, busy_decoding / decoding),
-        times=run(prompts, decoding),
+        times=times,
+        simulations=len(seen),
     )
 
 
-def _busy(by_rate: CapacityPlan, traffic: Traffic) -> tuple[float, float]:
+def _busy(by_rate: CapacityPlan, sizing: Sizing) -> tuple[float, float]:
     """Workers that the load keeps busy in either pool, by the cost model: a prompt alone, and the
     cheapest batch of steps.
     """
-    curve, load = by_rate.curve, traffic.load
+    curve, load = by_rate.curve, sizing.load
     steps = load.output_tokens / by_rate.acceptance.tokens_per_step
     prompt_s = float(np.mean(curve.prompts.alone_s)) / by_rate.setting.parallel_prompts
     decode_s = float(np.min(steps * curve.step_s / curve.batch))

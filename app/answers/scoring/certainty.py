@@ -1,0 +1,105 @@
+"""How sure is an answer: was a configuration like it measured, is it borrowed from what was, or does
+nobody know?
+
+One sentence with the nearest runs and their sources, the same in text, JSON and on pages. Leaves out
+the interval of one prediction (`costmodel.answers.uncertainty`).
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from app.answers.answer import Column, Row
+from app.answers.scoring.nearest import MeasuredRuns, nearest_drafts, nearest_steps
+from app.answers.sentences import folded
+from costmodel.configuration import DeploymentNames
+from costmodel.optimizers.drafters.sources import Source
+
+MEASURED, BORROWED, UNKNOWN = "measured", "borrowed", "nobody knows"
+VERDICTS = (MEASURED, BORROWED, UNKNOWN)
+MOST_LINES = 3  # of text
+MOST_GROUPS = 2  # of runs that are said
+MOST_DIFFERING = 2  # parts of four, beyond which runs say little of a question
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Certainty(Row):
+    """How sure an answer is."""
+
+    verdict: Annotated[str, Column("`measured`, `borrowed` or `nobody knows`.")]
+    sentence: Annotated[str, Column("Why, with the nearest runs and their sources.")]
+    nearest: Annotated[Sequence[MeasuredRuns], Column("The nearest measured runs.")]
+
+    @property
+    def words(self) -> Annotated[str, Column("As a line.")]:
+        """The verdict and why."""
+        return f"how sure: {self.verdict}; {self.sentence}"
+
+
+def how_sure(where: DeploymentNames, source: Source | None) -> Certainty:
+    """How sure an answer about a configuration is.
+
+    Args:
+        where: it runs.
+        source: of the acceptance of what drafts; None: nothing does.
+    """
+    names = {
+        "engine": where.engine,
+        "device": where.device,
+        "model": where.model,
+        "method": "" if source is None else source.method,
+    }
+    changed = bool(where.overrides)
+    engine = "" if where.engine == "none" else f" in {where.engine}"
+    shown = f"{where.model} on {where.device}{', changed' * changed}{engine}"
+    steps = nearest_steps(names)
+    known = _of_steps(steps, changed=changed)
+    if source is None:
+        return _certainty(known, shown, [steps])
+    drafts = nearest_drafts(names)[:MOST_GROUPS]
+    differing = drafts[0].differing(names)
+    if not differing and not changed:
+        known, runs = MEASURED, drafts
+    elif len(differing) <= MOST_DIFFERING:
+        known, runs = BORROWED, [*drafts[:1], steps]
+    else:
+        known, runs = max(known, BORROWED, key=VERDICTS.index), [steps]
+    if source.borrowed:
+        known = max(known, BORROWED, key=VERDICTS.index)
+    return _certainty(known, f"{source.method} on {shown}", runs, f"acceptance {source.label}")
+
+
+def certainty_lines(sure: Sequence[Certainty]) -> Iterator[str]:
+    """What text says below its tables: a line an answer; of many how many are how sure."""
+    if len(sure) <= MOST_LINES:
+        yield from (folded(one.words) for one in sure)
+        return
+    counts = Counter(one.verdict for one in sure)
+    parts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
+    yield f"how sure: {parts}; --json has why"
+
+
+def _of_steps(group: MeasuredRuns, *, changed: bool) -> str:
+    if not group.named:
+        return UNKNOWN
+    is_whole = bool(group.engine and group.device and group.model)
+    return MEASURED if is_whole and not changed else BORROWED
+
+
+def _certainty(
+    verdict: str, shown: str, runs: Sequence[MeasuredRuns], acceptance: str = ""
+) -> Certainty:
+    words = " and ".join(group.words for group in runs)
+    if verdict == MEASURED:
+        counts = " and ".join(f"{group.runs:,} runs{group.error_words}" for group in runs)
+        sentence = f"{shown} was measured: {counts}"
+    elif verdict == BORROWED:
+        sentence = f"nearest to {shown} are {words}"
+    else:
+        sentence = f"nothing like {shown} was measured; of all there are {words}"
+    return Certainty(
+        verdict=verdict,
+        sentence="; ".join(filter(None, (sentence, acceptance))),
+        nearest=runs,
+    )

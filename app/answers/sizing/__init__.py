@@ -1,0 +1,1 @@
+"""How many replicas, or workers of two pools, keep limits under a load?"""
