@@ -14,9 +14,11 @@ METHOD = Method(
         arxiv="2406.02657",
     ),
     group="architectures",
-    read="abstract",
+    read="code",
     own_weights=True,
-    advance=Spans(tokens=4.0, layers=0.5, context_tokens=8),
+    # itsnamgyu/block-transformer, conf/trainer/block_main_b4_1.2b.yaml: blocks of four, 12 layers over
+    # blocks and 12 inside; model/token_decoder/base.py: these read two vectors and the block so far
+    advance=Spans(tokens=4.0, layers=0.5, context_tokens=5),
     systems=("Block Transformer",),
     reported=(
         Reported(
@@ -25,10 +27,5 @@ METHOD = Method(
             source="arXiv:2406.02657, abstract",
             note="throughput at equal perplexity, 10 to 20 are stated",
         ),
-    ),
-    assumed=(
-        "advance.tokens: blocks of four tokens",
-        "advance.layers: half of the layers are local",
-        "advance.context_tokens: a block and the one before it",
     ),
 )

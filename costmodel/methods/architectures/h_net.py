@@ -12,15 +12,17 @@ METHOD = Method(
         arxiv="2507.07955",
     ),
     group="architectures",
-    read="abstract",
+    read="code",
     own_weights=True,
-    advance=Spans(tokens=4.5, layers=0.15),
+    # goombalab/hnet, configs/hnet_1stage_XL.json: eight recurrent layers of width 1,024 over bytes, 24 of
+    # 2,048 over chunks, which hold 0.96 of the weights of both
+    advance=Spans(tokens=4.5, layers=0.04),
     systems=("H-Net",),
     assumed=(
         "advance.tokens: bytes of a chunk",
         (
-            "advance.layers: encoder and decoder over bytes, as a share of all layers; they are"
-            " recurrent there, and read the cache here"
+            "advance.layers: those over bytes are recurrent there, and read the cache here; models of two"
+            " stages have a third level between"
         ),
     ),
 )

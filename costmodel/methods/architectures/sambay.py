@@ -14,7 +14,9 @@ METHOD = Method(
         arxiv="2507.06607",
     ),
     group="architectures",
-    read="abstract",
+    read="code",
+    # microsoft/ArchScale, lit_gpt/config.py, phi4miniflash_d32: widths, heads and windows are those of the
+    # shipped model
     asked_as="it is a model: ask `rooftree predict --model phi-4-mini-flash`",
     systems=("SambaY (decoder-hybrid-decoder)",),
     reported=(

@@ -12,7 +12,8 @@ METHOD = Method(
         arxiv="2403.08245",
     ),
     group="architectures",
-    read="abstract",
+    read="code",
+    # shawntan/scattermoe, README and scattermoe/kernels
     out_of_scope=(
         "a kernel library measured in training; kernels of experts here are those timed in serving"
         " engines"

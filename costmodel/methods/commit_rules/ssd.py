@@ -16,7 +16,7 @@ METHOD = Method(
     group="commit rules",
     read="abstract",
     exact_when="against the same model that commits one token a pass",
-    shape=Shape(kind="block", nodes=32),
+    shape=Shape(kind="block", nodes=8),
     refine=Refine(
         forward="block",
         commit="self_verified",
@@ -36,6 +36,7 @@ METHOD = Method(
         ),
     ),
     assumed=(
+        "shape.nodes: blocks of eight, say its reviews at ICLR 2026",
         "refine.copies: four states at once",
         "refine.tokens_per_pass: four, a little more than the stated speedup",
     ),

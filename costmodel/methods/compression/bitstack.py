@@ -16,11 +16,13 @@ METHOD = Method(
         arxiv="2410.23918",
     ),
     group="compression",
-    read="abstract",
+    read="code",
+    # xinghaow99/BitStack, bitstack/modules/BitStackLinear.py: up to 16 blocks of a sign each and 16
+    # vectors of both sides; the README's 5,541 MB of Llama-3.1-8B leave 3.9 bits for a weight
     target=(WeightTransform(name="bitstack", bits=4.0, unpack_bytes_per_s=2.6e9),),
     systems=("BitStack",),
     assumed=(
-        "target.bits: four, of any size between two and sixteen",
+        "target.bits: four, of any size up to eighteen",
         (
             "target.unpack_bytes_per_s: weights are multiplied out of their blocks before every"
             " product, as fast as DFloat11 unpacks"

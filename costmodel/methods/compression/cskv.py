@@ -13,7 +13,8 @@ METHOD = Method(
         arxiv="2409.10593",
     ),
     group="compression",
-    read="abstract",
+    read="code",
+    # wln20/CSKV, README and cskv_src/modeling/modeling_llama.py: the latest 32 tokens stay whole
     target=(
         CacheTransform(
             name="cskv", key_ratio=0.20, value_ratio=0.20, dense_tokens=32, expands=True
@@ -28,5 +29,4 @@ METHOD = Method(
             note="of the cache",
         ),
     ),
-    assumed=("target.dense_tokens: a window of 32 tokens",),
 )

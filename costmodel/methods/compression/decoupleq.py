@@ -16,7 +16,8 @@ METHOD = Method(
         arxiv="2404.12759",
     ),
     group="compression",
-    read="abstract",
+    read="code",
+    # bytedance/decoupleQ, README: W2A16g64 of ByteDance's models; run_llama.sh has a scale by channel
     target=(WeightTransform(name="decoupleq", bits=2.5),),
     systems=("decoupleQ",),
     assumed=(

@@ -13,8 +13,12 @@ METHOD = Method(
         arxiv="2410.14649",
     ),
     group="compression",
-    read="abstract",
-    target=(WeightTransform(name="evopress", bits=3.0),),
+    read="code",
+    # IST-DASLab/EvoPress, scripts/run_quant_search.sh: 3 bits as a mean of 2 to 6; run_gptq.sh and
+    # src/fast_obq.py: a scale and a zero point in 16 bits for 128 weights
+    target=(WeightTransform(name="evopress", bits=3.25),),
     systems=("EvoPress",),
-    assumed=("target.bits: three, as a mean; pruned weights and layers are other forms of it",),
+    assumed=(
+        "target.bits: of quantised weights; pruned ones and dropped layers are other forms of it",
+    ),
 )

@@ -16,10 +16,17 @@ METHOD = Method(
         arxiv="2403.05527",
     ),
     group="compression",
-    read="abstract",
+    read="code",
+    # opengear-project/GEAR, run_template_llama-3-8b.sh, GEAR-KCVT: scales by channel of the keys and by
+    # token of the values, rank 4 of 128 in prompts, 2 % outliers, up to 64 tokens left as they are
     target=(
         CacheTransform(
-            name="gear", bits=4.0, scale_bits=0.5, rank_ratio=0.03, outlier_ratio=0.02, kernels=3
+            name="gear",
+            bits=4.0,
+            rank_ratio=0.03,
+            outlier_ratio=0.02,
+            dense_tokens=32,
+            kernels=3,
         ),
     ),
     target_transforms_reach_drafter=True,
@@ -33,7 +40,7 @@ METHOD = Method(
         ),
     ),
     assumed=(
-        "target: rank 4 of 128, 2 % outliers, groups of 64 and three launches",
+        "target.kernels: three launches",
         "target_transforms_reach_drafter: on, as it works at run time on whatever model passes",
     ),
 )

@@ -17,7 +17,9 @@ METHOD = Method(
     target=(
         # 70 % of keys and of values pruned: the cache is 45 % of dense, bitmaps and padding
         # included
-        CacheTransform(name="mustafar", key_ratio=0.45, value_ratio=0.45, kernels=2),
+        CacheTransform(
+            name="mustafar", key_ratio=0.45, value_ratio=0.45, dense_tokens=32, kernels=2
+        ),
     ),
     target_transforms_reach_drafter=True,
     systems=("Mustafar",),

@@ -14,13 +14,12 @@ METHOD = Method(
         arxiv="2508.10111",
     ),
     group="constrained",
-    read="abstract",
+    read="code",
     shape=Shape(kind="block", nodes=32),
-    refine=Refine(forward="full", commit="static", tokens_per_pass=1.0, canvas_tokens=256),
+    # eth-sri/constrained-diffusion, eval/dllm/run_dllm.py: 256 tokens in 32 steps; models/llada/model.py:
+    # blocks of 32
+    refine=Refine(forward="full", commit="static", tokens_per_pass=8.0, canvas_tokens=256),
     host_s=20e-3,
     systems=("CFG-constrained dLLM",),
-    assumed=(
-        "host_s: twenty milliseconds a pass for the intersection with the grammar",
-        "refine: the static schedule of LLaDA",
-    ),
+    assumed=("host_s: twenty milliseconds a pass for the intersection with the grammar",),
 )

@@ -14,7 +14,8 @@ METHOD = Method(
         arxiv="2501.10868",
     ),
     group="constrained",
-    read="abstract",
+    read="code",
+    # guidance-ai/jsonschemabench, README: 9,558 schemas in ten sets
     out_of_scope=(
         "a benchmark of frameworks; what they add to a step is `host_s` of"
         " grammar-constrained-decoding, and tokens that a grammar forces are not foreseen"

@@ -15,14 +15,17 @@ METHOD = Method(
         arxiv="2510.20535",
     ),
     group="contexts",
-    read="abstract",
+    read="code",
+    # kyutai-labs/ARC-Encoder, configs/finetuning_ARC4_Encoder_llama.yaml: a vector for four tokens, of
+    # Llama-3.2-3B without its last two layers: 26 of 101 million weights beside 32 of 218 million
     target=(
-        ContextTransform(name="arc-encoder", kept_ratio=0.25, latest_tokens=128, encoder_ratio=0.4),
+        ContextTransform(
+            name="arc-encoder", kept_ratio=0.25, latest_tokens=128, encoder_ratio=0.375
+        ),
     ),
     systems=("ARC-Encoder",),
     assumed=(
-        "target.kept_ratio: four times fewer; eight times is stated too",
+        "target.kept_ratio: four times fewer; eight times in the released encoders",
         "target.latest_tokens: the question, as text",
-        "target.encoder_ratio: an encoder of 3B beside 8B",
     ),
 )

@@ -13,10 +13,12 @@ METHOD = Method(
         arxiv="2402.16617",
     ),
     group="contexts",
-    read="abstract",
+    read="code",
     own_weights=True,
+    # princeton-nlp/CEPE, configs/test_ab_128k_prevdoc_496x_4096: 496 chunks of 256 tokens are encoded,
+    # 4,096 read; configs/mlm_config.json: 24 layers of width 1,024 beside 32 of 4,096
     target=(
-        ContextTransform(name="cepe", kept_ratio=1 / 6, latest_tokens=2048, encoder_ratio=0.06),
+        ContextTransform(name="cepe", kept_ratio=1 / 6, latest_tokens=4096, encoder_ratio=0.06),
     ),
     systems=("CEPE",),
     reported=(
@@ -37,10 +39,8 @@ METHOD = Method(
     ),
     assumed=(
         (
-            "target.kept_ratio: of the cache, as of memory; cross-attention to the states of an"
-            " encoder is priced as attention to so many"
+            "target.kept_ratio: of the cache, as of memory; cross-attention, whose keys and values its"
+            " code makes anew in every pass, is priced as attention to so many"
         ),
-        "target.encoder_ratio: an encoder of 435M parameters beside 7B",
-        "target.latest_tokens: what the decoder reads itself",
     ),
 )

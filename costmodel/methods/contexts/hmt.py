@@ -13,16 +13,22 @@ METHOD = Method(
         arxiv="2405.06067",
     ),
     group="contexts",
-    read="abstract",
+    read="code",
     own_weights=True,
-    target=(ContextTransform(name="hmt", kept_ratio=0.01, latest_tokens=1024, encoder_ratio=1.0),),
+    # OswaldHe/HMT-pytorch, hmt_src/main.py and scripts/eval: segments of 1,024 tokens, 32 of which are
+    # the last of the segment before, and a vector for every one of them
+    target=(
+        ContextTransform(name="hmt", kept_ratio=1 / 1024, latest_tokens=1024, encoder_ratio=1.0),
+    ),
     systems=("HMT",),
     assumed=(
-        "target.kept_ratio: one vector per segment, a hundredth of it",
-        "target.latest_tokens: one segment of 1,024 tokens",
         (
-            "target.encoder_ratio: segments pass the target itself; in one pass here, though they"
-            " attend to themselves alone"
+            "target.kept_ratio: all these vectors stay; there cross-attention makes one of the latest"
+            " hundred"
+        ),
+        (
+            "target.encoder_ratio: segments pass the target itself, and half of each once more, which is"
+            " left out; in one pass here, though they attend to themselves alone"
         ),
     ),
 )

@@ -12,18 +12,15 @@ METHOD = Method(
         arxiv="2006.01112",
     ),
     group="jacobi",
-    read="abstract",
+    read="code",
     shape=Shape(kind="block", nodes=32),
+    # harvardnlp/cascaded-generation, README: 32 candidates in five rounds
     refine=Refine(
-        forward="block", commit="static", tokens_per_pass=8.0, canvas_tokens=32, copies=10
+        forward="block", commit="static", tokens_per_pass=6.4, canvas_tokens=32, copies=32
     ),
     systems=("Cascaded Markov Transformers",),
     assumed=(
         "shape.nodes: a translation of 32 tokens, which is one block",
-        "refine.tokens_per_pass: four passes, as the paper's figure of the method has them",
-        (
-            "refine.copies: ten candidates of every position, as in that figure; the first pass"
-            " scores one"
-        ),
+        "refine.copies: candidates of every position; the first pass scores one",
     ),
 )

@@ -16,14 +16,16 @@ METHOD = Method(
         arxiv="2507.10524",
     ),
     group="layers",
-    read="abstract",
+    read="code",
+    # raymin0223/mixture_of_recursions, README, model/sharing_strategy (in copies): middle cycle of 32
+    # layers, the first and last of their own and for all tokens, ten between them run three times
     target=(
         LayerSchedule(
             name="mixture-of-recursions",
-            shares=(1.0, 2 / 3, 1 / 3),
+            shares=(*(1.0,) * 11, *(2 / 3,) * 10, *(1 / 3,) * 10, 1.0),
             together=False,
             keeps_cache=False,
-            unique_ratio=1 / 3,
+            unique_ratio=12 / 32,
             prompts=True,
         ),
     ),

@@ -15,8 +15,10 @@ METHOD = Method(
         arxiv="2404.06954",
     ),
     group="layers",
-    read="abstract",
+    read="code",
+    # Adaxry/Unified_Layer_Skipping, codes/modeling_bloom.py: prompts run all layers; a layer that is skipped
+    # points at the cache of the one below; README: speedups of 2, 3, 5 and 10
     target=(LayerSchedule(name="unified-layer-skipping", shares=(1.0, 0.0), keeps_cache=False),),
     systems=("Unified Layer Skipping",),
-    assumed=("target.shares: the speedup is an input there; two is taken here",),
+    assumed=("target.shares: the speedup is an input there; two, the least, is taken here",),
 )

@@ -15,7 +15,8 @@ METHOD = Method(
         arxiv="2602.23225",
     ),
     group="masked",
-    read="abstract",
+    read="code",
+    # pixeli99/NAP, README: 1,024 tokens in 256, 336, 512 or 1,024 steps
     shape=Shape(kind="block", nodes=64),
     refine=Refine(forward="full", commit="static", tokens_per_pass=3.0, canvas_tokens=1024),
     systems=("NAP",),

@@ -12,7 +12,8 @@ METHOD = Method(
         arxiv="2307.12270",
     ),
     group="media",
-    read="abstract",
+    read="code",
+    # Topdu/OpenOCR, openrec/modeling/decoders/cppd_decoder.py: one pass for 25 characters and their end
     out_of_scope="a recogniser that runs once: no decoding is left to plan",
     systems=("CPPD",),
     reported=(

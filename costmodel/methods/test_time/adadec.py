@@ -7,8 +7,14 @@ METHOD = Method(
     title="AdaDec",
     citation=Citation(title="AdaDec"),
     group="test time",
-    read="abstract",
-    advance=Samples(rows=1.3),
+    read="code",
+    # SYSUSELab/AdaDec, README: three candidates are rolled out for at most five tokens
+    advance=Samples(rows=2.5),
     systems=("AdaDec",),
-    assumed=("advance.rows: one step in ten rolls three candidates out, as a mean over all steps",),
+    assumed=(
+        (
+            "advance.rows: one step in ten rolls out, for all five tokens; those come one after another,"
+            " and are priced as 15 more rows of that step"
+        ),
+    ),
 )

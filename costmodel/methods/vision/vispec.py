@@ -12,9 +12,13 @@ METHOD = Method(
         arxiv="2509.15235",
     ),
     group="vision",
-    read="abstract",
-    draft=(Draft(by="head", layers=1, inputs=2, context_ratio=0.15, rereads=True),),
-    shape=Shape(kind="dynamic_tree", nodes=30, depth=3, width=8, beam=8),
+    read="code",
+    # KangJialiang/ViSpec, vispec/model/cnets_ours.py: one layer behind two matrices over two vectors,
+    # the second for a feature of the image; exp.sh: 30 tokens with the root, three levels behind a first
+    draft=(
+        Draft(by="head", layers=1, inputs=2, matrices=((1, 2),), context_ratio=0.15, rereads=True),
+    ),
+    shape=Shape(kind="dynamic_tree", nodes=29, depth=4, width=8, beam=8),
     verify=Verify(rule="fixed_candidates"),
     systems=("ViSpec",),
     reported=(
@@ -39,5 +43,7 @@ METHOD = Method(
             data="COCO captions",
         ),
     ),
-    assumed=("draft.context_ratio: the text, 100 tokens beside 576 of the image",),
+    assumed=(
+        "draft.context_ratio: 100 tokens of text and a vector or two in place of 576 of the image",
+    ),
 )

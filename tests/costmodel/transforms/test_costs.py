@@ -118,14 +118,15 @@ def test_sparse_attention_scans_labels_and_reads_what_it_chose():
     cost, dense = pass_cost(sparse, **LONG), pass_cost(SHEET, **LONG)
     cache = 16 * 32_768 * 131_072.0
     assert moved(cost, "attention", "select") == pytest.approx(
-        cache / 2 / 16 / 4
-    )  # keys, one channel in 16, 4 bits
+        cache / 2 / 4 / 4
+    )  # keys, one channel in four, 4 bits
     assert moved(cost, "attention") == pytest.approx(cache / 16, rel=0.01)
     gain = float(dense.seconds["attention"] / cost.seconds["attention"])
     print(
         f"\nDouble Sparsity, attention alone: {gain:.2f} times at its best (published: up to 14.1)"
     )
-    assert gain == pytest.approx(14.1, rel=0.05)
+    assert gain == pytest.approx(1 / (1 / 16 + 1 / 32), rel=0.05)
+    assert gain < 14.1
     assert float(kv_bytes(LLAMA, sparse.precision, batch=1, context=4096)) > float(
         kv_bytes(LLAMA, Precision(), batch=1, context=4096)
     )
@@ -177,10 +178,10 @@ def test_shared_layers_are_held_once_and_absent_caches_not_at_all():
     mor = apply(PLAIN, named_transforms(["mixture-of-recursions"]))
     layers = sum(count * block.parameters(LLAMA.hidden) for block, count in LLAMA.blocks)
     assert weight_bytes(LLAMA, Precision()) - weight_bytes(LLAMA, mor.precision) == pytest.approx(
-        2 * layers * 2 / 3
+        2 * layers * 20 / 32
     )
     whole, held = (float(kv_bytes(LLAMA, d.precision, batch=1, context=4096)) for d in (PLAIN, mor))
-    assert held == pytest.approx(whole * 2 / 3)
+    assert held == pytest.approx(whole * 22 / 32)
     drop = apply(PLAIN, named_transforms(["lora-drop"]))
     kept = float(kv_bytes(LLAMA, drop.precision, batch=1, context=4096)) / whole
     gain = float(pass_cost(PLAIN, **LONG).total_s / pass_cost(drop, **LONG).total_s)
