@@ -222,7 +222,7 @@ def distinct_experts(tokens: Number, experts: int, experts_per_token: int) -> Ar
         experts_per_token: k, at most E.
 
     >>> [round(float(distinct_experts(t, 128, 4))) for t in (1, 16, 64, 1024)]
-    [4, 42, 88, 128]
+    [4, 40, 88, 128]
     """
     missed, count = _missed_experts(experts, experts_per_token)
     t = np.asarray(tokens, dtype=np.float64)
