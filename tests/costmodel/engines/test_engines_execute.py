@@ -64,6 +64,7 @@ PASSES = {
     "latent": ("deepseek-r1", "h200-sxm", EIGHT, 8),
     "latent on Blackwell": ("deepseek-r1", "b200-sxm", EIGHT, 8),
     "latent on CDNA": ("deepseek-r1", "mi300x", EIGHT, 8),
+    "latent on CDNA 4": ("deepseek-r1", "mi355x", EIGHT, 8),
     "latent in 4 bits": ("deepseek-r1", "b200-sxm", Precision(weights="fp4", activations="fp4"), 8),
 }
 SERVED = {
