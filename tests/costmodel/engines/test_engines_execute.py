@@ -258,6 +258,7 @@ def written(engine, release, slug):
         exported(engine, release, slug, shape=DYNAMIC, draft_tokens=DYNAMIC.nodes),
         exported(engine, release, slug, schedule=((1, 16, 5), (17, 64, 3))),
         exported(engine, release, slug, stop=Stop(rule="probability", at=0.5)),
+        *(exported(engine, release, slug, stop=Stop(rule=rule)) for rule in ("cost", "ema")),
         exported(engine, release, slug, synthetic=True),
         *(exported(engine, release, slug, variant=name) for name in (way.variants if way else ())),
     ]
