@@ -410,7 +410,8 @@ class Method:
         """Whether one pass drafts all levels, so that the probabilities of a level do not depend on
         what stands above.
         """
-        return len(self.draft) == 1 and self.draft[0].depths_per_pass == 0
+        levels = [(draft.depths_per_pass, draft.serial_depths) for draft in self.draft]
+        return levels == [(0, None)]
 
     @property
     def drafted_by(self) -> str:

@@ -1,7 +1,8 @@
 """Which of the recommended configurations can an engine load, and in what files?
 
-For every engine that is named the fastest method that it can express, as its batch schedule where it reads one,
-else as the draft length of the smallest batch. Leaves out how a format looks (`exporters`).
+For every engine that is named the fastest method that it can express, as its batch schedule where
+it reads one, else as the draft length of the smallest batch. Leaves out how a format looks
+(`exporters`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -198,7 +199,7 @@ def _variants(answer: Recommendation, choice: Choice) -> Iterator[DecodingConfig
         yield built
     if scheduled is not None and scheduled.speculates:
         yield scheduled
-    elif scheduled is not None and choice.topology == "chain":  # no drafter is faster on average
+    elif scheduled is not None and _is_plain_chain(choice.acceptance):  # none is faster on average
         stated = {"tokens_per_step": 1.0, "speedup": 1.0}
         yield replace(scheduled, schedule=(), provenance={**scheduled.provenance, **stated})
     yield alone
@@ -219,9 +220,14 @@ def _best_chain(choice: Choice) -> int:
     """The draft length of the fastest chain at a choice's batch and context, for engines without
     trees; 0: none.
     """
-    chains = [a for a in choice.contender.candidates if a.topology == "chain" and a.lengths is None]
+    chains = [a for a in choice.contender.candidates if _is_plain_chain(a)]
     best = max(chains, key=lambda a: _rate(choice, a, choice.batch), default=None)
     return 0 if best is None else best.draft_tokens
+
+
+def _is_plain_chain(candidate: Acceptance) -> bool:
+    """Whether a schedule can name it: it drafts a chain of one length, whatever is drafted."""
+    return candidate.topology == "chain" and candidate.lengths is None
 
 
 def _rate(choice: Choice, candidate: Acceptance, batch: int) -> float:

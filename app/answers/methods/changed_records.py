@@ -68,6 +68,10 @@ def changed_values(
             ):
                 yield place, [(*value[:index], new, *value[index + 1 :]) for new in parts]
         yield path, [value[:-1]]
+    elif isinstance(value, tuple) and _is_of_fixed_length(hint):
+        for index, (part, kind) in enumerate(zip(value, get_args(hint), strict=True)):
+            for place, parts in changed_values(part, kind, f"{path}[{index}]", prose, words):
+                yield place, [(*value[:index], new, *value[index + 1 :]) for new in parts]
     elif isinstance(value, tuple):
         yield path, [value[:-1], (*value, value[-1]), ()]
     elif isinstance(value, frozenset):
@@ -84,6 +88,10 @@ def changed_values(
             for other in other_values(value, part)
         ]
         yield path, other_values(value, hint) or options
+
+
+def _is_of_fixed_length(hint: Any) -> bool:
+    return get_origin(hint) is tuple and ... not in get_args(hint)
 
 
 def other_values(value: Any, hint: Any) -> list[Any]:

@@ -47,8 +47,8 @@ _HEADS = (
         1.091,
     ),
 )
-"""Draft heads (EAGLE, multi-token prediction) beyond one known position (14 figures), and beyond
-two or more (19 fits). Source: the shipped `costmodel/acceptance_library/data`, entries with rates
+"""Draft heads that draft in turn (EAGLE, multi-token prediction) beyond one known position (14
+figures), and beyond two or more (19 fits). Source: the shipped `costmodel/acceptance_library/data`, entries with rates
 by position."""
 _ALL = (
     (

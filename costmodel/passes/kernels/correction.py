@@ -64,18 +64,15 @@ def by_size(
         falls = _before_falls(correction.axes[0], column, float(above.max(initial=0.0)))
         nodes = [correction.axes[0][at] for at in falls]
         at_nodes = np.array([column[at] for at in falls]).reshape(-1, *(1 for _ in np.shape(logs)))
-    seconds, reached = timing.seconds * np.exp(logs), None
-    if np.any(at_padded < logs):
-        reached = form(padded).seconds * np.exp(at_padded)
+    seconds = timing.seconds * np.exp(logs)
+    reached = form(padded).seconds * np.exp(at_padded)
     if nodes:
         few = np.exp2(np.array(nodes)).reshape(-1, *(1 for _ in np.shape(logs)))
         least = form(few).seconds * np.exp(at_nodes)
         seconds = np.maximum(seconds, np.where(rows >= few, least, 0.0).max(axis=0))
-        if reached is not None:
-            fewer = np.where(padded[:, None] >= few, least, 0.0).max(axis=1)
-            reached = np.maximum(reached, fewer)
-    if reached is not None:
-        seconds = np.minimum(seconds, reached.min(axis=0))
+        fewer = np.where(padded[:, None] >= few, least, 0.0).max(axis=1)
+        reached = np.maximum(reached, fewer)
+    seconds = np.minimum(seconds, reached.min(axis=0))
     factor = seconds / timing.seconds
     return Timing(seconds, *(factor * part for part in timing[1:]))
 

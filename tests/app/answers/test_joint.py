@@ -107,7 +107,8 @@ def test_designs_drafts_and_policies_share_the_columns_of_what_may_be_run(search
 
 def test_a_design_that_two_shapes_end_in_does_not_compete_with_itself():
     """With mean TPOT limited, the next-best shape of the best placement misses its limit when it is
-    simulated, and the design that it is corrected to is the winner itself.
+    simulated, and the design that it is corrected to is the winner itself. It is so between limits
+    of 42 and 46 ms.
     """
     answered = rooftree.optimize(
         search="full",
@@ -118,7 +119,7 @@ def test_a_design_that_two_shapes_end_in_does_not_compete_with_itself():
         batch_caps=(192, 256),
         token_budgets=(2048, 4096),
         devices=1,
-        slo_tpot=30,
+        slo_tpot=42,
         maximise="tokens-per-dollar",
         out=None,
     )

@@ -20,8 +20,8 @@ def published_decays(drafted_by: str = "", known: int = 1) -> tuple[float, ...]:
     """By how much the acceptance of a token, given those before it, changes per position.
 
     Args:
-        drafted_by: `head`, as methods' entries say who drafts; empty: all, those of methods without
-            an entry too.
+        drafted_by: `head`, as methods' entries say who drafts, without those that draft a block in
+            one pass; empty: all, those of methods without an entry too.
         known: 1: from the first position on; 2: from the second and from the third on, where two or
             more are known.
 
@@ -33,7 +33,7 @@ def published_decays(drafted_by: str = "", known: int = 1) -> tuple[float, ...]:
     """
     decays = []
     for entry in published():
-        if drafted_by not in ("", _drafted_by(entry.method)):
+        if drafted_by not in ("", drafted_in_turn(entry.method)):
             continue
         rates = entry.rates if entry.shape == "chain" else ()
         seldom = next((place for place, rate in enumerate(rates) if rate <= _SELDOM), len(rates))
@@ -64,8 +64,17 @@ def fitted_decay(rates: Sequence[float]) -> float:
     return float(_RATIOS[np.argmin(missed)])
 
 
-def _drafted_by(method: str) -> str | None:
-    """Who drafts for a method of the catalogue; None for others."""
+def drafted_in_turn(method: str) -> str | None:
+    """Who drafts for a method of the catalogue; None for others, and for blocks of one pass.
+
+    Positions of a block do not see the tokens drafted before them, and their acceptance goes on
+    otherwise than a head's: DSpark's figures keep 1.0 of it per position in the median.
+
+    Args:
+        method: slug, or a name that has no entry.
+    """
     from costmodel.method_library import load_method, method_names
 
-    return load_method(method).drafted_by if method in method_names() else None
+    if method not in method_names() or load_method(method).drafts_blocks:
+        return None
+    return load_method(method).drafted_by

@@ -9,8 +9,11 @@ import pytest
 from costmodel.acceptance_library import published
 from costmodel.laws.acceptance import DepthRates
 from costmodel.laws.acceptance.decay import ratio_cases, usual_ratio
-from costmodel.method_library import load_method, method_names
-from tests.costmodel.acceptance_library.fitted_decay import fitted_decay, published_decays
+from tests.costmodel.acceptance_library.fitted_decay import (
+    drafted_in_turn,
+    fitted_decay,
+    published_decays,
+)
 
 TAILS = [0.1, 0.9]
 
@@ -32,10 +35,10 @@ def test_the_fit_gives_back_what_it_was_made_of():
 
 
 def measured_heads(by_means):
-    """Rates by position of heads: as published, or what every further token of a draft adds to the
+    """Rates by position of heads that draft in turn: as published, or what every further token of a draft adds to the
     mean."""
     for entry in published():
-        head = entry.method in method_names() and load_method(entry.method).drafted_by == "head"
+        head = drafted_in_turn(entry.method) == "head"
         if not head or entry.shape != "chain" or bool(entry.rates) == by_means:
             continue
         means = [1.0]

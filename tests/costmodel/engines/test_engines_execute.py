@@ -64,6 +64,7 @@ PASSES = {
     "latent": ("deepseek-r1", "h200-sxm", EIGHT, 8),
     "latent on Blackwell": ("deepseek-r1", "b200-sxm", EIGHT, 8),
     "latent on CDNA": ("deepseek-r1", "mi300x", EIGHT, 8),
+    "latent on CDNA 4": ("deepseek-r1", "mi355x", EIGHT, 8),
     "latent in 4 bits": ("deepseek-r1", "b200-sxm", Precision(weights="fp4", activations="fp4"), 8),
 }
 SERVED = {
@@ -257,6 +258,7 @@ def written(engine, release, slug):
         exported(engine, release, slug, shape=DYNAMIC, draft_tokens=DYNAMIC.nodes),
         exported(engine, release, slug, schedule=((1, 16, 5), (17, 64, 3))),
         exported(engine, release, slug, stop=Stop(rule="probability", at=0.5)),
+        *(exported(engine, release, slug, stop=Stop(rule=rule)) for rule in ("cost", "ema")),
         exported(engine, release, slug, synthetic=True),
         *(exported(engine, release, slug, variant=name) for name in (way.variants if way else ())),
     ]
