@@ -81,13 +81,13 @@ def changed_values(
             for place, parts in changed_values(part, type(part), f"{path}[{key}]", prose, words):
                 yield place, [{**value, key: new} for new in parts]
     else:
-        options = [
-            other
-            for part in (get_args(hint) or (hint,))
-            if part is not type(None)
-            for other in other_values(value, part)
-        ]
-        yield path, other_values(value, hint) or options
+        yield path, other_values(value, hint) or _values_of_parts(value, hint)
+
+
+def _values_of_parts(value: Any, hint: Any) -> list[Any]:
+    """Values that a plain field of one of several types could have instead."""
+    parts = [part for part in (get_args(hint) or (hint,)) if part is not type(None)]
+    return [other for part in parts for other in other_values(value, part)]
 
 
 def _is_of_fixed_length(hint: Any) -> bool:
