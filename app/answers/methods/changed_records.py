@@ -61,17 +61,12 @@ def changed_values(
     """
     if is_dataclass(value):
         yield from changed_fields(value, prose=prose, words=words, path=f"{path}.")
-    elif isinstance(value, tuple) and value and is_dataclass(value[0]):
-        for index, part in enumerate(value):
-            for place, parts in changed_fields(
-                part, prose=prose, words=words, path=f"{path}[{index}]."
-            ):
-                yield place, [(*value[:index], new, *value[index + 1 :]) for new in parts]
-        yield path, [value[:-1]]
-    elif isinstance(value, tuple) and _is_of_fixed_length(hint):
-        for index, (part, kind) in enumerate(zip(value, get_args(hint), strict=True)):
+    elif isinstance(value, tuple) and (kinds := _kinds_of_parts(value, hint)):
+        for index, (part, kind) in enumerate(zip(value, kinds, strict=True)):
             for place, parts in changed_values(part, kind, f"{path}[{index}]", prose, words):
                 yield place, [(*value[:index], new, *value[index + 1 :]) for new in parts]
+        if is_dataclass(value[0]):
+            yield path, [value[:-1]]
     elif isinstance(value, tuple):
         yield path, [value[:-1], (*value, value[-1]), ()]
     elif isinstance(value, frozenset):
@@ -90,8 +85,12 @@ def _values_of_parts(value: Any, hint: Any) -> list[Any]:
     return [other for part in parts for other in other_values(value, part)]
 
 
-def _is_of_fixed_length(hint: Any) -> bool:
-    return get_origin(hint) is tuple and ... not in get_args(hint)
+def _kinds_of_parts(value: tuple[Any, ...], hint: Any) -> tuple[Any, ...]:
+    """Types of a tuple's parts, where it holds records or is of a fixed length; else empty."""
+    if value and is_dataclass(value[0]):
+        return tuple(map(type, value))
+    fixed = get_origin(hint) is tuple and ... not in get_args(hint)
+    return get_args(hint) if fixed else ()
 
 
 def other_values(value: Any, hint: Any) -> list[Any]:
