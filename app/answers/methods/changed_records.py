@@ -61,19 +61,8 @@ def changed_values(
     """
     if is_dataclass(value):
         yield from changed_fields(value, prose=prose, words=words, path=f"{path}.")
-    elif isinstance(value, tuple) and value and is_dataclass(value[0]):
-        for index, part in enumerate(value):
-            for place, parts in changed_fields(
-                part, prose=prose, words=words, path=f"{path}[{index}]."
-            ):
-                yield place, [(*value[:index], new, *value[index + 1 :]) for new in parts]
-        yield path, [value[:-1]]
-    elif isinstance(value, tuple) and _is_of_fixed_length(hint):
-        for index, (part, kind) in enumerate(zip(value, get_args(hint), strict=True)):
-            for place, parts in changed_values(part, kind, f"{path}[{index}]", prose, words):
-                yield place, [(*value[:index], new, *value[index + 1 :]) for new in parts]
     elif isinstance(value, tuple):
-        yield path, [value[:-1], (*value, value[-1]), ()]
+        yield from _changed_tuples(value, hint, path, prose, words)
     elif isinstance(value, frozenset):
         yield path, [frozenset()]
     elif isinstance(value, dict):
@@ -90,8 +79,25 @@ def changed_values(
         yield path, other_values(value, hint) or options
 
 
-def _is_of_fixed_length(hint: Any) -> bool:
-    return get_origin(hint) is tuple and ... not in get_args(hint)
+def _changed_tuples(
+    value: tuple[Any, ...],
+    hint: Any,
+    path: str,
+    prose: Collection[str],
+    words: Mapping[str, Sequence[str]],
+) -> Iterator[tuple[str, list[Any]]]:
+    """`changed_values` of a tuple: of records, and of a fixed length, by its places; of others, and
+    of records too, with another length.
+    """
+    is_fixed = get_origin(hint) is tuple and ... not in get_args(hint)
+    holds_records = bool(value) and is_dataclass(value[0])
+    if is_fixed or holds_records:
+        kinds = get_args(hint) if is_fixed else tuple(map(type, value))
+        for index, (part, kind) in enumerate(zip(value, kinds, strict=True)):
+            for place, parts in changed_values(part, kind, f"{path}[{index}]", prose, words):
+                yield place, [(*value[:index], new, *value[index + 1 :]) for new in parts]
+    if not is_fixed:
+        yield path, [value[:-1]] if holds_records else [value[:-1], (*value, value[-1]), ()]
 
 
 def other_values(value: Any, hint: Any) -> list[Any]:
