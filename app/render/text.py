@@ -10,7 +10,7 @@ from app.answers.numbers import TimeUnit, fixed, plain, ranged, time_unit
 from app.answers.sentences import WIDEST
 from hardware_profiles.units import GIGA
 
-_LONGEST_WORD = 44  # that is never broken: names of recordings are copied
+_LONGEST_WORD = 30  # that is never broken
 _SHORT_CELL = 20  # one of words that is never broken
 _GAP = 2  # characters between columns
 

@@ -94,7 +94,7 @@ def _experts(rows: list[KernelRow], file: str) -> Measurements:
         [
             float(min(r.experts, r.rows * r.experts_per_token))
             if r.mask == "balanced"
-            else float(distinct_experts(float(r.rows), r.experts, r.experts_per_token))
+            else float(distinct_experts(float(r.rows), r.experts, r.experts_per_token, skew=0.0))
             for r in rows
         ]
     )

@@ -37,7 +37,7 @@ def power_law_loads(
     collector.
 
     >>> power_law_loads(2, 4, 1, 1.2).tolist()
-    [1, 1, 0, 0]
+    [2, 0, 0, 0]
     """
     slots = tokens * experts_per_token
     low, high = (1.0, max(0.8 * tokens, 1.0)) if slots > experts else (0.01, 2.0)

@@ -210,7 +210,9 @@ def expanded_latent_attention(
     return Work(flops, b * heads * widths * activation_bytes)
 
 
-def distinct_experts(tokens: Number, experts: int, experts_per_token: int) -> Array:
+def distinct_experts(
+    tokens: Number, experts: int, experts_per_token: int, *, skew: float = EXPERT_SKEW
+) -> Array:
     """Experts that at least one of `tokens` independently routed tokens visits: the sum of
     1 - (1 - π)^T over all experts, of which some are chosen more often than others.
 
@@ -220,23 +222,25 @@ def distinct_experts(tokens: Number, experts: int, experts_per_token: int) -> Ar
         tokens: T, >= 0.
         experts: E.
         experts_per_token: k, at most E.
+        skew: exponent of the ranks by which experts are chosen, >= 0; 0: all alike, as routers with
+            random weights and benchmarks that draw evenly choose them.
 
     >>> [round(float(distinct_experts(t, 128, 4))) for t in (1, 16, 64, 1024)]
-    [4, 42, 88, 128]
+    [4, 40, 88, 128]
     """
-    missed, count = _missed_experts(experts, experts_per_token)
+    missed, count = _missed_experts(experts, experts_per_token, skew)
     t = np.asarray(tokens, dtype=np.float64)
     return np.asarray((1.0 - missed ** t[..., np.newaxis]) @ count)
 
 
 @lru_cache(maxsize=256)
-def _missed_experts(experts: int, experts_per_token: int) -> tuple[Array, Array]:
+def _missed_experts(experts: int, experts_per_token: int, skew: float) -> tuple[Array, Array]:
     """Probability that a token does not choose an expert, and how many experts share it.
 
     Ranks are joined in groups of up to an eighth of their rank, which moves sums by less than a
     thousandth.
     """
-    weight = np.arange(1.0, experts + 1.0) ** -EXPERT_SKEW
+    weight = np.arange(1.0, experts + 1.0) ** -skew
     chosen = np.minimum(weight * (experts_per_token / weight.sum()), 1.0)
     while abs(left := experts_per_token - chosen.sum()) > 1e-9:  # nobody chooses an expert twice
         free = chosen < 1.0

@@ -97,7 +97,10 @@ def step_work(
         layer, feed_forward = block.attention, block.feed_forward
         if feed_forward.is_moe:
             visited = ops.distinct_experts(
-                tokens, feed_forward.experts, feed_forward.experts_per_token
+                tokens,
+                feed_forward.experts,
+                feed_forward.experts_per_token,
+                skew=0.0,  # routers have random weights
             )
             unread = (feed_forward.experts - visited) * feed_forward.expert_parameters(
                 architecture.hidden

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from app.answers.scoring.measured import device_name
+from app.answers.scoring.names import device_name
 from app.answers.scoring.nearest import FILE
 from costmodel.architectures.library import named_model
 from costmodel.engine_library import load_engine

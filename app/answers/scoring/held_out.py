@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from app.answers.scoring.conformal import HALVES, half_of
-from app.answers.scoring.measured import family, measured_times, shape
+from app.answers.scoring.measured import family, measured_times
+from app.answers.scoring.names import shape
 from app.answers.scoring.rows import LeftOutFamily
 from hardware_profiles.errors import InputError
 from simulator.closed_loop.fit import fit

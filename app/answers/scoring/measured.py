@@ -9,15 +9,12 @@ import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from statistics import median
 from typing import Any
 
-from costmodel.architectures.architecture import Architecture
-from costmodel.architectures.library import named_model
+from app.answers.scoring.names import device_name, shape
 from costmodel.engine_library import load_engine
-from hardware_profiles.errors import InputError, RooftreeError
-from hardware_profiles.loader import load_device
+from hardware_profiles.errors import InputError
 from simulator.closed_loop.table_rows import RowAnswer
 
 Record = Mapping[str, Any]
@@ -133,25 +130,6 @@ def model_class(name: str) -> str:
         return "unknown"
     latent = any(block.attention.is_mla for block, _ in architecture.blocks)
     return "MLA" if latent else "MoE" if architecture.is_moe else "dense"
-
-
-@lru_cache(maxsize=256)
-def shape(name: str) -> Architecture | None:
-    """A model's architecture without its name, equal for models trained on from one another; None:
-    unknown.
-    """
-    try:
-        return replace(named_model(name.rstrip("/")), name="")
-    except RooftreeError:
-        return None
-
-
-def device_name(system: str) -> str:
-    """A device as it is shipped, however a table writes it."""
-    try:
-        return load_device(system.replace("_", "-")).name
-    except InputError:
-        return system
 
 
 def family(record: Record) -> tuple[Any, str, str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated
 
 from app.answers.answer import Column, Row
-from app.answers.scoring.measured import shape
+from app.answers.scoring.names import shape
 from hardware_profiles.errors import InputError
 
 FILE = Path(__file__).with_name("nearest_runs.csv")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from app.answers.scoring.measured import device_name
+from app.answers.scoring.names import device_name
 from costmodel.engine_library import load_engine
 from hardware_profiles.errors import InputError
 

@@ -53,6 +53,7 @@ EXAMPLES = {
     values.LatencyLimit: ("20", 20, 20.0),
     values.Time: ("9m", "540s", 540),
     values.Bytes: ("350MB", 3.5e8, "350000000"),
+    values.MeanTokens: ("512", 512, 512.0),
     values.MethodName: ("n-gram", "n-gram", "n-gram"),
     values.Span: ("12,20", [12, 20], (12, 20)),
     values.OneOf: ("full", "full", "full"),
@@ -72,6 +73,7 @@ VALUES = {
     | st.tuples(st.floats(1, 99.9), st.integers(1, 10**6)).map(lambda of: "p{}:{}".format(*of)),
     values.Time(): times.map(lambda parts: "{}{}".format(*parts)),
     values.Bytes(): st.floats(1e-3, values.MOST_BYTES),
+    values.MeanTokens(): st.floats(1.0, 1e9),
     values.Span(): st.lists(st.integers(0, 10**9 - 1), min_size=2, max_size=2, unique=True).map(
         sorted
     ),

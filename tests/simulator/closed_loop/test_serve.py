@@ -102,7 +102,8 @@ def test_one_user_alone_pays_prefill_and_steps():
     step = pass_cost(LLAMA, batch=1, query_tokens=1, context=2048 + 32).total_s
     intake_s = front.INTAKE_S + 2048 * TEXT_TOKEN_S
     assert found.ttft_s == pytest.approx(float(prefill) / SUSTAINED_RATIO + intake_s, rel=0.1)
-    assert found.tpot_s == pytest.approx(float(step), rel=0.02)
+    # between steps the device idles, although host and device overlap
+    assert found.tpot_s == pytest.approx(float(step) + bare().host.idle_s, rel=0.002)
 
 
 def test_a_cache_that_holds_few_requests_queues_the_others():

@@ -58,9 +58,14 @@ def scheduled(
     if state.engine not in ENGINES or (chosen := _schedule(recommendation, everywhere)) is None:
         return [], []
     try:
-        title = "As a schedule over batches"
-        if chosen.draft_tokens_at(state.batch) == 0:
+        title, drafted = "As a schedule over batches", chosen.draft_tokens_at(state.batch)
+        if drafted == 0:
             title += f", which drafts nothing at batch {state.batch:,}"
+        elif recommendation.winners[0].topology == "off":
+            title += (
+                f", which drafts {drafted} at batch {state.batch:,}: a drafter that stays loaded costs"
+                " more than it brings there, and idle it costs too"
+            )
         return [start(title, export(chosen, state.engine))], []
     except InputError as error:
         words = schedule_words(chosen.schedule) or f"draft {chosen.draft_tokens} tokens"

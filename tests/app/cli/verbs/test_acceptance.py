@@ -97,7 +97,7 @@ def test_compare_puts_rates_and_traces_of_ones_own_beside_what_was_published(roo
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (("list", "--method", "eagle3"), "nearest: eagle-3"),
+        (("list", "--method", "eagel-3"), "nearest: eagle-3"),
         (("list", "--model", "no-such"), "nothing was published"),
         (("show", "mtp", "llama-3.1-8b", "--data-set", "nowhere"), "nothing was published"),
         (("show", "plain-decoding", "llama-3.1-8b"), "unknown method"),

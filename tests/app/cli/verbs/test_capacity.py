@@ -246,8 +246,8 @@ def test_the_same_twice(rooftree):
     [
         (("--rate", "0"), "rate: must be a positive number"),
         (("--rate", "nan"), "rate: must be a positive number"),
-        (("--prompt", "0"), "prompt: must be 1 to"),
-        (("--output", "-3"), "output: must be 1 to"),
+        (("--prompt", "0"), "--prompt-tokens: must be the mean number of tokens"),
+        (("--output", "-3"), "--output-tokens: must be the mean number of tokens"),
         (("--slo-ttft", "0"), "--slo-ttft: must be a positive number of milliseconds"),
         (("--utilisation", "1"), "--utilisation: must lie between 0 and 1"),
         (("--tp", "0"), "--tp: must lie in 1.."),
