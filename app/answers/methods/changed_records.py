@@ -68,7 +68,7 @@ def changed_values(
         if is_dataclass(value[0]):
             yield path, [value[:-1]]
     elif isinstance(value, tuple):
-        yield from _changed_tuples(value, hint, path, prose, words)
+        yield path, [value[:-1], (*value, value[-1]), ()]
     elif isinstance(value, frozenset):
         yield path, [frozenset()]
     elif isinstance(value, dict):
