@@ -19,6 +19,7 @@ def readers(tmp_path_factory):
 
 
 NAMES = [
+    "adapters",
     "import",
     "import-json",
     "import-named",
@@ -26,6 +27,7 @@ NAMES = [
     "traces",
     "request-traces",
     "scenario",
+    "sweep",
     "device",
     "model",
     "configuration",
