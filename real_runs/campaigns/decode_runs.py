@@ -18,14 +18,18 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
 from real_runs.campaigns.decode_table import DecodeRun, DecodeTable
 from real_runs.campaigns.file import Campaign
 from real_runs.campaigns.jobs import DecodeJob
 from real_runs.campaigns.shapes import CampaignConfiguration
+from real_runs.decoding.batch_speculative import speculate_batch
 from real_runs.decoding.dynamic_tree import DynamicPolicy, speculate_dynamic
 from real_runs.decoding.generate import generate
+from real_runs.decoding.outcomes import speculate_outcomes
+from real_runs.decoding.paying_widths import PayingWidths, SureProposer, timed_widths
 from real_runs.decoding.sampled import speculate_sampled
 from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.speculative import SpeculativeRun, speculate
@@ -163,6 +167,26 @@ class RequestDecoder:
             one.name: form_of(drafters[one.drafter], _form(one), key=one.name, name=one.drafter)
             for one in job.configurations
         }
+        for one in job.configurations:
+            if _form(one) == "batch" and not isinstance(
+                self._proposers[one.name]([[0]]), SureProposer
+            ):
+                rule = "does not say how sure it is of its tokens, which `stop: cost` weighs"
+                raise InputError(rule, key=one.name, value=one.drafter)
+        self._seconds: dict[str, NDArray[np.float64]] = {}
+
+    def _pass_seconds(
+        self, configuration: CampaignConfiguration, context: int
+    ) -> NDArray[np.float64]:
+        """Seconds of passes over 0, 1, .. K draft tokens, timed at the context of the first prompt."""
+        if configuration.name not in self._seconds:
+            self._seconds[configuration.name] = timed_widths(
+                self._target.model,
+                configuration.most_draft_tokens,
+                requests=1,
+                context=context,
+            )
+        return self._seconds[configuration.name]
 
     def warm(self, configuration: Decoded, prompts: Sequence[str]) -> None:
         """Decode a few tokens, so that first calls are in no run."""
@@ -221,7 +245,8 @@ class RequestDecoder:
     def _speculated(
         self, configuration: CampaignConfiguration, ids: list[int], sampler: Sampler, most: int
     ) -> SpeculativeRun:
-        model, propose = self._target.model, self._proposers[configuration.name]()
+        model, make = self._target.model, self._proposers[configuration.name]
+        propose = make([ids]) if _form(configuration) == "batch" else make()
         if configuration.dynamic_tree is not None:
             policy = DynamicPolicy(**configuration.dynamic_tree.model_dump())
             return speculate_dynamic(
@@ -240,6 +265,29 @@ class RequestDecoder:
                 max_new_tokens=most,
                 timed=True,
             )
+        if configuration.stop == "cost":
+            (run,) = speculate_batch(
+                model,
+                [ids],
+                PayingWidths(propose, self._pass_seconds(configuration, len(ids))),
+                [sampler],
+                tree=configuration.static_tree,
+                max_new_tokens=most,
+                timed=True,
+            )
+            return run
+        if configuration.fan_out is not None:
+            return speculate_outcomes(
+                model,
+                ids,
+                propose,
+                sampler,
+                draft_tokens=configuration.most_draft_tokens,
+                fan_out=configuration.fan_out,
+                waits=configuration.on_miss == "wait",
+                max_new_tokens=most,
+                timed=True,
+            ).run
         if configuration.tree is not None:
             tree = configuration.static_tree
             return speculate_tree(
@@ -254,7 +302,10 @@ class RequestDecoder:
 
 def _form(configuration: CampaignConfiguration) -> Form:
     """What of a drafter a configuration runs."""
-    if configuration.dynamic_tree is not None or configuration.verifier is not None:
+    if configuration.stop == "cost":
+        return "batch"
+    reads = (configuration.dynamic_tree, configuration.verifier, configuration.fan_out)
+    if any(part is not None for part in reads):
         return "reader"
     return "chain" if configuration.tree is None else "tree"
 

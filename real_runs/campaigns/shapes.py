@@ -74,6 +74,12 @@ class CampaignConfiguration(Closed):
         name: of the runs; `plain` is taken.
         drafter: of the registry.
         draft_tokens: K of a chain.
+        stop: `length`: the whole chain is verified; `cost`: as many of its tokens as are expected to
+            emit most per second, by passes that are timed first.
+        fan_out: tokens that are drafted behind at every length of a chain that may be accepted,
+            before it is verified; None: the next chain is drafted when the outcome is known.
+        on_miss: with `fan_out`, what a step does whose outcome was not foreseen: it has no draft
+            (`plain`), or waits for one (`wait`).
         tree: static tree.
         dynamic_tree: how a tree is drafted in every step.
         verifier: rule by which drafts are judged, of `real_runs.decoding.verifiers`; drafts are
@@ -85,6 +91,9 @@ class CampaignConfiguration(Closed):
     name: Name
     drafter: Name
     draft_tokens: Nodes | None = None
+    stop: Literal["length", "cost"] = "length"
+    fan_out: Annotated[int, Field(ge=1, le=64)] | None = None
+    on_miss: Literal["plain", "wait"] = "plain"
     tree: TreeShape | None = None
     dynamic_tree: DynamicShape | None = None
     verifier: Name | None = None
@@ -101,6 +110,10 @@ class CampaignConfiguration(Closed):
             raise ValueError(
                 "candidates of a dynamic tree are not drawn, so no verifier can be named"
             )
+        if self.draft_tokens is None and (self.stop != "length" or self.fan_out is not None):
+            raise ValueError("stop and fan_out are of a chain of draft_tokens")
+        if sum((self.stop != "length", self.fan_out is not None, self.verifier is not None)) > 1:
+            raise ValueError("a chain has one of stop, fan_out and verifier")
         if self.name == PLAIN:
             raise ValueError("plain is always among the configurations")
         return self

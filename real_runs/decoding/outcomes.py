@@ -96,6 +96,7 @@ def speculate_outcomes(
     fan_out: int,
     waits: bool,
     max_new_tokens: int,
+    timed: bool = False,
 ) -> OutcomeRun:
     """Decode one request with chains that are drafted for outcomes.
 
@@ -109,6 +110,8 @@ def speculate_outcomes(
         waits: a step whose outcome was not foreseen waits for a draft; otherwise it has none, as has
             the first.
         max_new_tokens: length limit, >= 1.
+        timed: measure the phases of every step; what two devices would do at once is counted as
+            drafting.
 
     Raises:
         InputError: a number out of range, a prompt that does not fit.
@@ -125,5 +128,6 @@ def speculate_outcomes(
         slots=draft_tokens * ((draft_tokens + 1) * fan_out + 2),
         max_new_tokens=max_new_tokens,
         watcher=watcher_of(reader),
+        timed=timed,
     )
     return OutcomeRun(run=run, ready=tuple(outcomes.ready))

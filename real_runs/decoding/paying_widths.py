@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from traces.kinds.tree import Tree
 from traces.replay.calibration import Calibration
 
 
+@runtime_checkable
 class SureProposer(Protocol):
     """A drafter of chains that says how sure it is of every token."""
 

@@ -33,7 +33,7 @@ Count = Callable[[Sequence[int], Generation], Mapping[str, int]]
 Decoding = Callable[[Sequence[int], Sampler, int], SpeculativeRun]
 Batch = Callable[[Sequence[Sequence[int]]], BatchProposer]
 Records = Literal["lengths", "ranks", "probabilities"]
-Form = Literal["chain", "tree", "reader"]
+Form = Literal["chain", "tree", "reader", "batch"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,11 +97,12 @@ _LACKS = {
     "chain": "drafts trees alone",
     "tree": "drafts chains alone",
     "reader": "runs no network, so that its drafts have no probabilities",
+    "batch": "drafts one request at a time",
 }
 
 
-def form_of(drafter: LoopDrafter, form: Form, *, key: str, name: str) -> Callable[[], Any]:
-    """What makes a request's proposer or reader of a form.
+def form_of(drafter: LoopDrafter, form: Form, *, key: str, name: str) -> Callable[..., Any]:
+    """What makes a request's proposer or reader of a form, or that of a batch of its prompts.
 
     Args:
         drafter: as loops need it.
@@ -112,7 +113,7 @@ def form_of(drafter: LoopDrafter, form: Form, *, key: str, name: str) -> Callabl
     Raises:
         InputError: the drafter has none of that form.
     """
-    made: Callable[[], Any] | None = getattr(drafter, form)
+    made: Callable[..., Any] | None = getattr(drafter, form)
     if made is None:
         raise InputError(_LACKS[form], key=key, value=name)
     return made

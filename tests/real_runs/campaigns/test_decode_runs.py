@@ -41,6 +41,15 @@ ALL = [
     {"name": "recycling", "drafter": "token-recycling", "tree": TREE},
     {"name": "exit", "drafter": "early-exit", "draft_tokens": 2},
     {"name": "exit-tree", "drafter": "early-exit", "tree": TREE},
+    {"name": "exit-paying", "drafter": "early-exit", "draft_tokens": 3, "stop": "cost"},
+    {"name": "exit-outcomes", "drafter": "early-exit", "draft_tokens": 2, "fan_out": 2},
+    {
+        "name": "exit-outcomes-waiting",
+        "drafter": "early-exit",
+        "draft_tokens": 2,
+        "fan_out": 2,
+        "on_miss": "wait",
+    },
     {"name": "skip", "drafter": "layer-skip", "draft_tokens": 2},
     {"name": "skip-tree", "drafter": "layer-skip", "tree": TREE},
 ]
@@ -365,3 +374,22 @@ def test_impossible_runs_are_refused(change, key):
     with pytest.raises(InputError) as caught:
         replace(RUN, **change)
     assert caught.value.key == key
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"tree": TREE, "stop": "cost"}, "of a chain of draft_tokens"),
+        ({"tree": TREE, "fan_out": 2}, "of a chain of draft_tokens"),
+        ({"draft_tokens": 2, "stop": "cost", "fan_out": 2}, "one of stop, fan_out and verifier"),
+    ],
+)
+def test_stops_and_outcomes_are_of_chains(campaign, changes, rule):
+    with pytest.raises(ValueError, match=rule):
+        campaign([{"name": "x", "drafter": "early-exit", **changes}])
+
+
+def test_widths_are_chosen_for_drafters_that_say_how_sure_they_are(campaign, tmp_path):
+    lookup = {"name": "x", "drafter": "prompt-lookup", "draft_tokens": 2, "stop": "cost"}
+    with pytest.raises(InputError, match="sure"):
+        made_by(campaign([lookup]), tmp_path / "work")
