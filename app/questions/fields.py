@@ -359,8 +359,8 @@ Drafters = Annotated[
     Field(
         (
             "METHOD[:SOURCE], METHOD being a slug or a TOML file, SOURCE a rate, rates by position,"
-            " length=2.4 (tokens per step; length=2.4@3 at K=3), or a trace; without SOURCE, the"
-            " published figure that suits the model best."
+            " length=2.4 (tokens per step; length=2.4@3 at K=3), a trace, or a data set of published"
+            " figures (mtbench); without SOURCE, the published figure that suits the model best."
         ),
         Group.DRAFTING,
     ),

@@ -2,7 +2,14 @@
 
 from costmodel.acceptance_library.entry import PublishedAcceptance
 from costmodel.acceptance_library.library import published, read_entries, target_slug
-from costmodel.acceptance_library.matching import Match, best_match, kinship, nearness, size_gap
+from costmodel.acceptance_library.matching import (
+    Match,
+    best_match,
+    kinship,
+    nearness,
+    other_prompts,
+    size_gap,
+)
 
 __all__ = [
     "Match",
@@ -10,6 +17,7 @@ __all__ = [
     "best_match",
     "kinship",
     "nearness",
+    "other_prompts",
     "published",
     "read_entries",
     "size_gap",

@@ -38,8 +38,10 @@ class Match:
             "family": "borrowed within the family, published",
             "borrowed": "borrowed, published",
         }
+        warm = self.entry.temperature
+        at = "" if warm is None else f" at temperature {warm:g}"
         return (
-            f"{how[self.kinship]}{of}: {self.entry.data_set}, {self.entry.source},"
+            f"{how[self.kinship]}{of}: {self.entry.data_set}{at}, {self.entry.source},"
             f" {self.entry.place}"
         )
 
@@ -83,6 +85,40 @@ def best_match(
         )
 
     return min(matches, key=order, default=None)
+
+
+def other_prompts(entry: PublishedAcceptance) -> list[PublishedAcceptance]:
+    """What was published of chains of the same method on the same target for other prompts: one
+    figure a data set, that of the same drafter where there is one.
+
+    Example:
+        >>> entry = best_match("eagle-3", "llama-3.3-70b").entry
+        >>> sorted(other.data_set for other in other_prompts(entry))[:3]
+        ['financeqa', 'gpqa', 'gsm8k']
+
+    Args:
+        entry: the figure that answers a question.
+    """
+    by_prompts: dict[str, list[PublishedAcceptance]] = {}
+    for other in published(entry.method, entry.target):
+        if other.shape == "chain" and other.counted == entry.counted:
+            by_prompts.setdefault(_prompts(other), []).append(other)
+    by_prompts.pop(_prompts(entry), None)
+
+    def order(other: PublishedAcceptance) -> tuple[object, ...]:
+        return (
+            other.drafter != entry.drafter,
+            other.temperature != entry.temperature,
+            -other.draft_tokens,
+            -other.mean_tokens_per_step,
+        )
+
+    return [min(others, key=order) for others in by_prompts.values()]
+
+
+def _prompts(entry: PublishedAcceptance) -> str:
+    """A data set without how many of its prompts were read."""
+    return re.split(r"[,(]", plain_name(entry.data_set))[0]
 
 
 def kinship(published_target: str, target: str) -> Kinship:

@@ -12,11 +12,13 @@ from typing import TypedDict, Unpack
 
 import numpy as np
 
+from costmodel.answers.estimate import Estimate, estimate
 from costmodel.answers.positions import require_positions
 from costmodel.answers.settings import build_setting
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.draft_shape import OFF, DraftShape
+from costmodel.laws.acceptance import Acceptance
 from costmodel.laws.refined_method import method_policy
 from costmodel.method import Stop
 from costmodel.method_library import load_method
@@ -110,16 +112,7 @@ class Recommendation(ComparedDrafters):
 
     def configuration(self, choice: Choice) -> DecodingConfiguration:
         """What to run, with where its numbers come from."""
-        source = self.source(choice)
-        provenance: dict[str, str | float | int | None] = {
-            "device": choice.contender.setting.device.name,
-            **({"trace": source.path.name} if source.path is not None else {}),
-            "acceptance": source.label,
-            "tokens_per_step": round(choice.acceptance.tokens_per_step, 3),
-            "speedup": round(float(choice.result.speedup), 3),
-        }
-        if choice.acceptance.agreement is not None:
-            provenance["agreement"] = choice.acceptance.agreement
+        provenance = self._origin(choice, choice.acceptance, choice.result)
         return replace(choice.configuration, provenance=provenance)
 
     def scheduled(self, choice: Choice) -> DecodingConfiguration | None:
@@ -130,8 +123,38 @@ class Recommendation(ComparedDrafters):
         for schedule in self.optimum.schedules:
             configuration = schedule.configuration
             if replace(configuration, schedule=(), draft_tokens=0) == alike:
-                return replace(configuration, provenance=self.configuration(choice).provenance)
+                # the schedule may draft another length at this batch than the choice does
+                drafted = configuration.draft_tokens_at(choice.batch)
+                chain = next(
+                    candidate
+                    for candidate in choice.contender.candidates
+                    if candidate.topology in ("off", "chain")
+                    and candidate.lengths is None
+                    and candidate.draft_tokens == drafted
+                )
+                result = estimate(
+                    choice.contender.setting, chain, batch=choice.batch, context=choice.context
+                )
+                return replace(configuration, provenance=self._origin(choice, chain, result))
         return None
+
+    def _origin(
+        self, choice: Choice, drafted: Acceptance, result: Estimate
+    ) -> dict[str, str | float | int | None]:
+        """Where a choice's numbers come from, and what is expected of a draft at its batch."""
+        source, setting = self.source(choice), choice.contender.setting
+        name = setting.device.name
+        origin: dict[str, str | float | int | None] = {
+            "device": f"{setting.devices} x {name}" if setting.devices > 1 else name,
+            **({"trace": source.path.name} if source.path is not None else {}),
+            "acceptance": source.label,
+            "batch": choice.batch,
+            "tokens_per_step": round(drafted.tokens_per_step, 3),
+            "speedup": round(float(result.speedup), 3),
+        }
+        if drafted.agreement is not None:
+            origin["agreement"] = drafted.agreement
+        return origin
 
 
 def recommend(

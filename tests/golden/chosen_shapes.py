@@ -123,7 +123,7 @@ def vllm_chains(table: Path) -> list[Group]:
             row["K"]: Run(float(row["acceptance_length"]), float(row["speedup"])) for row in rows
         }
         found.append(
-            Group(f"vLLM 0.9, {head}", "Llama-3.1-8B, vLLM 0.9", place, method, 1, None, runs)
+            Group(f"vLLM 0.9, {head}", f"Llama-3.1-8B, {head}", place, method, 1, None, runs)
         )
     return found
 

@@ -23,7 +23,10 @@ from hardware_profiles.errors import InputError
 from tests.validation_page.page import own_runs
 from tests.validation_page.summaries import read
 
-SPEC_BUNDLE = "SGLang on H200"  # EAGLE-3 alone; runs of vLLM 0.9 mix it with EAGLE-1
+CHAINS = {  # places of chosen shapes whose chains of EAGLE-3 are quoted, and their source
+    "SGLang on H200": ("sglang", "h200-sxm", "SpecBundle"),
+    "vLLM 0.9 on H100": ("vllm", "h100-sxm", "vLLM 0.9 issue 20780"),
+}
 DRAFTED = {"EAGLE-3": "eagle-3", "n-gram": "n-gram"}
 OWN = {("cpu-amd-epyc--1-thread", "validation"): "none"}
 OWN |= {("cpu-intel-xeon--1-thread", "llama.cpp"): "llama.cpp"}
@@ -61,15 +64,16 @@ def _summary(group: Sequence[str], rows: Sequence[Row], quantity: str) -> Row:
         "quantity": quantity,
         "measurements": len(rows),
         "runs": len(errors),
-        "median_error_ratio": float(np.median(errors)),
-        "p90_error_ratio": float(np.quantile(errors, 0.9)),
+        "median_error_ratio": float(np.median(np.abs(errors))),
+        "p90_error_ratio": float(np.quantile(np.abs(errors), 0.9)),
+        "bias_ratio": float(np.median(errors)),
         "source": " and ".join(sorted({_publisher(row) for row in rows})),
     }
 
 
 def _errors(rows: Sequence[Row], quantity: str) -> list[float]:
     return [
-        abs(row[f"{quantity}_ms"] / row[f"measured_{quantity}_ms"] - 1)
+        row[f"{quantity}_ms"] / row[f"measured_{quantity}_ms"] - 1
         for row in rows
         if row["reason"] is None and row[f"{quantity}_ms"] and row[f"measured_{quantity}_ms"]
     ]
@@ -94,17 +98,18 @@ def drafted() -> list[Row]:
         if row["method"] in DRAFTED
     ]
     shapes = [
-        _row("sglang", "h200-sxm", _target(row["value"]), "eagle-3", row, "SpecBundle")
+        _row(engine, device, _target(row["value"]), "eagle-3", row, source)
         for row in read("chosen_shapes")
-        if row["place"] == SPEC_BUNDLE
-        and row["part"] == "speedup"
+        for engine, device, source in [CHAINS[row["place"]]]
+        if row["part"] == "speedup"
         and row["value"].endswith(": chains")
+        and "EAGLE-1" not in row["value"]
     ]
     return vllm + shapes
 
 
 def _target(value: str) -> str:
-    return _model({"model": value.partition(":")[0]})
+    return _model({"model": value.partition(":")[0].removesuffix(", EAGLE-3")})
 
 
 def own() -> list[Row]:
@@ -146,6 +151,7 @@ def _row(
         "runs": runs or row["rows"],
         "median_error_ratio": row["median_error_ratio"],
         "p90_error_ratio": row.get("p90_error_ratio"),
+        "bias_ratio": row["bias_ratio"],
         "source": source,
     }
 

@@ -19,6 +19,7 @@ from app.answers.optimize.rows import (
     KindLengthsRow,
     NeighbourRow,
     Placed,
+    PromptsRow,
     RecordingLength,
     SharedSchedule,
     TieRow,
@@ -36,8 +37,9 @@ from costmodel.optimizers.context_schedules import context_schedules
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.kind_lengths import kind_chains, kind_lengths
 from costmodel.optimizers.margins import recorded, tied
+from costmodel.optimizers.other_prompts import by_prompts
 from costmodel.optimizers.pricing import evaluate, first_token_s
-from costmodel.optimizers.recommend import Recommendation
+from costmodel.optimizers.recommend import DraftAxes, Recommendation
 from costmodel.optimizers.trees.trace_trie import build_trie
 from costmodel.optimizers.unmet import UnmetPoint
 from traces.kinds.acceptance import AcceptanceTrace
@@ -83,6 +85,33 @@ def shared_schedules(answer: Recommendation) -> list[SharedSchedule]:
             configuration=shared.configuration.to_json(),
         )
         for shared in context_schedules(answer.optimum)
+    ]
+
+
+def prompts_rows(answer: Recommendation, seed: int, axes: DraftAxes) -> list[PromptsRow]:
+    """What is fastest at the first batch and context, by the data sets of published acceptance.
+
+    Args:
+        answer: what was found.
+        seed: of the search.
+        axes: what may be drafted.
+    """
+    first = answer.winners[0]
+    return [
+        PromptsRow(
+            data_set=row.figure.data_set,
+            temperature=row.figure.temperature,
+            method=row.figure.method,
+            recorded_drafter=row.figure.drafter,
+            batch=first.batch,
+            context=first.context,
+            draft=draft_words(row.acceptance),
+            draft_tokens=row.acceptance.draft_tokens,
+            tokens_per_step=row.acceptance.tokens_per_step,
+            tokens_per_s=float(row.result.tokens_per_s),
+            speedup=float(row.result.speedup),
+        )
+        for row in by_prompts(answer, first, seed, **axes)
     ]
 
 

@@ -17,6 +17,7 @@ from app.answers.optimize.choices import (
     curves,
     drafter,
     kind_rows,
+    prompts_rows,
     schedule_rows,
     shared_schedules,
     topology_rows,
@@ -125,6 +126,7 @@ def search_points(
                 search, running, common.limits, question.seed, remarks, common.adapters
             ),
             masked=masked,
+            axes=common.axes,
             by_kind=question.by_kind,
             seed=question.seed,
         )
@@ -294,6 +296,7 @@ def recommended(
     engines: Sequence[str] = ENGINES,
     counters: Counters | None = None,
     masked: MaskedPolicies | None = None,
+    axes: DraftAxes | None = None,
     by_kind: bool = False,
     seed: int = 0,
 ) -> Recommended:
@@ -308,6 +311,7 @@ def recommended(
         engines: that files are written for.
         counters: what an engine's counters say of what runs, where they are stated.
         masked: policies of masked blocks that were searched; None: drafts were.
+        axes: what may be drafted; None: anything.
         by_kind: say what draft lengths by kind of requests gain.
         seed: of the intervals of policies, and of replays by kind.
     """
@@ -341,6 +345,7 @@ def recommended(
             schedules=schedules,
             context_schedules=shared_schedules(search),
             kind_lengths=kind_rows(search, seed) if by_kind else [],
+            by_prompts=prompts_rows(search, seed, axes or {}),
             dropped_batches=list(search.optimum.dropped_batches),
             drafters=[drafter(s, n) for s, n in zip(search.sources, search.names, strict=True)],
             curves=curves(search),

@@ -18,6 +18,7 @@ from app.answers.optimize.rows import (
     KindLengthsRow,
     MaskedQuality,
     PayingPolicy,
+    PromptsRow,
     Range,
     SharedSchedule,
     TopologyBestRow,
@@ -37,6 +38,8 @@ class Background(Row):
         schedules: one per drafter and context.
         context_schedules: one per drafter for all contexts, where there are several.
         kind_lengths: draft lengths by kind of requests, where they were asked for.
+        by_prompts: what is fastest at the first batch and context with what was published of the
+            winner's method on each data set, slowest first; none where it was recorded or stated.
         dropped_batches: those that were left out, as plain decoding does not fit there.
         drafters: that competed.
         curves: tokens per step of everything compared.
@@ -55,6 +58,7 @@ class Background(Row):
     schedules: Sequence[ContextScheduleRow]
     context_schedules: Sequence[SharedSchedule]
     kind_lengths: Sequence[KindLengthsRow]
+    by_prompts: Sequence[PromptsRow]
     dropped_batches: Sequence[int]
     drafters: Sequence[DrafterRow]
     curves: Sequence[Emission]

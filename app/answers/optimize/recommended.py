@@ -146,11 +146,19 @@ class Recommended(Answer):
             folded, words.shared_schedule_lines(self.recommendation, ranking.context_schedules)
         )
         yield from map(folded, words.kind_lines(ranking.kind_lengths))
+        if line := self.prompts_line:
+            yield folded(line)
         if ranking.how_sure is not None:
             yield from certainty_lines([ranking.how_sure])
         if ranking.dropped_batches:
             dropped = ", ".join(map(str, ranking.dropped_batches))
             yield f"left out, too large for memory: batch {dropped}"
+
+    @property
+    def prompts_line(self) -> str:
+        """How much the first choice depends on the prompts; empty where nobody published that."""
+        source = self.recommendation.source(self.recommendation.winners[0])
+        return words.prompts_line(self.rankings.by_prompts, source)
 
     def _front(self) -> Table:
         return Table(

@@ -479,6 +479,23 @@ class KindLengthsRow(Row):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PromptsRow(Row):
+    """What is fastest with the acceptance that was published for one data set."""
+
+    data_set: Annotated[str, Column("As the source names it.")]
+    temperature: Annotated[float | None, Column("Of sampling; None: not stated.")]
+    method: Annotated[str, Column("Decoding method.")]
+    recorded_drafter: Annotated[str, Column("As the source names it.")]
+    batch: Annotated[int, Column("Requests.")]
+    context: Annotated[int, Column("Cached tokens per request.")]
+    draft: Annotated[str, Column("What is drafted.")]
+    draft_tokens: Annotated[int, Column("Draft tokens per request and step.")]
+    tokens_per_step: Annotated[float, Column("Emitted, the bonus token counted.")]
+    tokens_per_s: Annotated[float, Column("Of the whole batch.")]
+    speedup: Annotated[float, Column("Against plain decoding.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DrafterRow(Row):
     """A drafter that competed, and what its acceptance rests on."""
 

@@ -1,5 +1,6 @@
 """What does `optimize` say below its table: ties, what its numbers rest on, schedules and files?"""
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from app.answers.breakeven.rows import twin_words
@@ -9,6 +10,7 @@ from app.answers.optimize.rows import (
     CellRow,
     ContextScheduleRow,
     KindLengthsRow,
+    PromptsRow,
     SharedSchedule,
     TopologyBestRow,
 )
@@ -30,7 +32,9 @@ def caption(searches: Sequence[Recommendation]) -> str:
     """What the columns of the table mean."""
     sources = [source for search in searches for source in search.sources]
     exact = any(s.positions is None and not s.recorded_tokens for s in sources)
-    numbers = ", which leave acceptance out where it is stated as numbers" if exact else ""
+    numbers = (
+        " of the cost model; published or stated acceptance is taken as it is" if exact else ""
+    )
     return (
         "K: draft tokens per request and step; speedup against no speculation (off) at the same"
         " batch and context; loses: tokens/s of the next best against the first; brackets: 80 %"
@@ -230,6 +234,27 @@ def shared_schedule_lines(
             f" schedule of each context {100 * own:.1f} %; most at context {worst.context:,}:"
             f" {100 * worst.loss_ratio:.1f} and {100 * worst.own_schedule_loss_ratio:.1f} %)"
         )
+
+
+def prompts_line(rows: Sequence[PromptsRow], source: Source) -> str:
+    """How much the choice at the first batch depends on the prompts; empty where nobody published
+    acceptance on others.
+
+    Args:
+        rows: by data set, slowest first.
+        source: of the choice.
+    """
+    if source.figure is None or len(rows) < 2:
+        return ""
+    slow, fast = rows[0], rows[-1]
+    named = shlex.quote(f"{slow.method}:{slow.data_set}")
+    here = next(row for row in rows if row.data_set == source.figure.entry.data_set)
+    return (
+        f"your prompts matter: with the {len(rows)} data sets that {here.method} was published on,"
+        f" the speedup at batch {plain(here.batch)} goes from {slow.speedup:.2f} ({slow.data_set},"
+        f" {slow.draft}) to {fast.speedup:.2f} ({fast.data_set}, {fast.draft}); this answer takes"
+        f" {here.data_set}, --drafter {named} another"
+    )
 
 
 def kind_lines(rows: Sequence[KindLengthsRow]) -> Iterator[str]:

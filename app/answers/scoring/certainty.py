@@ -11,13 +11,19 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from app.answers.answer import Column, Row
-from app.answers.scoring.nearest import MeasuredRuns, nearest_drafts, nearest_steps
+from app.answers.scoring.nearest import (
+    MeasuredRuns,
+    drafts_of_target,
+    nearest_drafts,
+    nearest_steps,
+)
 from app.answers.sentences import folded
 from costmodel.configuration import DeploymentNames
 from costmodel.optimizers.drafters.sources import Source
 
 MEASURED, BORROWED, UNKNOWN = "measured", "borrowed", "nobody knows"
 VERDICTS = (MEASURED, BORROWED, UNKNOWN)
+OWN_RUNS = "our own runs"  # as sources say it
 MOST_LINES = 3  # of text
 MOST_GROUPS = 2  # of runs that are said
 MOST_DIFFERING = 2  # parts of four, beyond which runs say little of a question
@@ -62,7 +68,8 @@ def how_sure(where: DeploymentNames, source: Source | None) -> Certainty:
     if not differing and not changed:
         known, runs = MEASURED, drafts
     elif len(differing) <= MOST_DIFFERING:
-        known, runs = BORROWED, [*drafts[:1], steps]
+        own = [group for group in drafts_of_target(names)[:1] if group not in drafts[:1]]
+        known, runs = BORROWED, [*drafts[:1], *own, steps]
     else:
         known, runs = max(known, BORROWED, key=VERDICTS.index), [steps]
     if source.borrowed:
@@ -90,12 +97,13 @@ def _of_steps(group: MeasuredRuns, *, changed: bool) -> str:
 def _certainty(
     verdict: str, shown: str, runs: Sequence[MeasuredRuns], acceptance: str = ""
 ) -> Certainty:
-    words = " and ".join(group.words for group in runs)
+    words = "; ".join(group.words for group in runs)
     if verdict == MEASURED:
-        counts = " and ".join(f"{group.runs:,} runs{group.error_words}" for group in runs)
-        sentence = f"{shown} was measured: {counts}"
+        counts = "; ".join(f"{group.runs:,} runs{group.error_words}" for group in runs)
+        by = "" if any(group.source == OWN_RUNS for group in runs) else " by others"
+        sentence = f"{shown} was measured{by}: {counts}"
     elif verdict == BORROWED:
-        sentence = f"nearest to {shown} are {words}"
+        sentence = f"nearest to {shown}: {words}"
     else:
         sentence = f"nothing like {shown} was measured; of all there are {words}"
     return Certainty(

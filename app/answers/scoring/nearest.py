@@ -19,12 +19,13 @@ from hardware_profiles.errors import InputError
 FILE = Path(__file__).with_name("nearest_runs.csv")
 LEAST_RUNS = 5  # fewer say little of the next one
 NAMED = ("engine", "device", "model", "method")
-WORDS = {
-    "speedup": "speedup",
-    "tpot": "time per output token",
-    "ttft": "time to first token",
-    "tokens_per_s": "tokens/s",
+WORDS = {  # what it is called, and what a prediction that errs upwards is
+    "speedup": ("speedup", "too high", "too low"),
+    "tpot": ("time per output token", "too long", "too short"),
+    "ttft": ("time to first token", "too long", "too short"),
+    "tokens_per_s": ("tokens/s", "too high", "too low"),
 }
+LEAST_BIAS_RATIO = 0.7  # of the median error, from which errors have a side
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,6 +41,7 @@ class MeasuredRuns(Row):
     runs: Annotated[int, Column("Those that were answered.")]
     median_error_ratio: Annotated[float, Column("Median error.", unit="ratio")]
     p90_error_ratio: Annotated[float | None, Column("90th percentile.", unit="ratio")]
+    bias_ratio: Annotated[float, Column("Median of predicted / measured - 1.", unit="ratio")]
     source: Annotated[str, Column("Where they were published or are kept.")]
 
     @property
@@ -56,10 +58,14 @@ class MeasuredRuns(Row):
 
     @property
     def error_words(self) -> str:
-        """How far off predictions were."""
+        """How far off predictions were, and to which side where they have one."""
+        name, above, below = WORDS[self.quantity]
+        side = ""
+        if abs(self.bias_ratio) >= LEAST_BIAS_RATIO * self.median_error_ratio:
+            side = f", mostly {above if self.bias_ratio > 0 else below}"
         return (
-            f", whose {WORDS[self.quantity]} is {100 * self.median_error_ratio:.1f} % off in the"
-            f" median ({self.source})"
+            f", whose {name} was predicted {100 * self.median_error_ratio:.1f} % off in the"
+            f" median{side} ({self.source})"
         )
 
     def differing(self, names: Mapping[str, str]) -> list[str]:
@@ -99,6 +105,7 @@ def _read(row: Mapping[str, str]) -> MeasuredRuns:
         runs=int(row["runs"]),
         median_error_ratio=float(row["median_error_ratio"]),
         p90_error_ratio=float(row["p90_error_ratio"]) if row["p90_error_ratio"] else None,
+        bias_ratio=float(row["bias_ratio"]),
     )
 
 
@@ -131,6 +138,21 @@ def nearest_drafts(names: Mapping[str, str]) -> list[MeasuredRuns]:
         (group for group in groups if group.differing(names) == fewest),
         key=lambda group: -group.runs,
     )
+
+
+def drafts_of_target(names: Mapping[str, str]) -> list[MeasuredRuns]:
+    """The groups of runs with a method's drafts on a target, wherever they ran, those nearest to a
+    question first; none where nobody measured the two together.
+
+    Args:
+        names: engine, device, model and method that are asked about.
+    """
+    groups = [
+        group
+        for group in measured_runs()
+        if group.method == names["method"] and group.model and "model" not in group.differing(names)
+    ]
+    return sorted(groups, key=lambda group: (len(group.differing(names)), -group.runs))
 
 
 def _same(part: str, own: str, other: str) -> bool:

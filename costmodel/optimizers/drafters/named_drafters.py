@@ -12,7 +12,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from costmodel.acceptance_library import best_match, nearness, size_gap, target_slug
+from costmodel.acceptance_library import (
+    Match,
+    best_match,
+    nearness,
+    other_prompts,
+    size_gap,
+    target_slug,
+)
 from costmodel.answers.settings import stated_method
 from costmodel.architectures.library import load_model
 from costmodel.laws.acceptance import DepthRates
@@ -48,8 +55,8 @@ def drafter_source(
 
     Args:
         text: a method's slug or file, then one rate, rates by position, `length=` tokens per step (`@K`: at
-            that draft length), several as `length=2.4@3,2.8@5`, or a trace; without a source the
-            published figure that suits the model best.
+            that draft length), several as `length=2.4@3,2.8@5`, a trace, or the data set of a
+            published figure; without a source the published figure that suits the model best.
         model: target, for published figures.
         lengths: draft lengths asked about; tokens per step without `@K` are those of the longest.
         match_rate: share of steps with a proposal, for drafters that may have none.
@@ -74,11 +81,26 @@ def drafter_source(
     if several := _LENGTHS.fullmatch(stated):
         return means_source(method, _means(several["all"], text), match_rate=match_rate)
     path = trace_file(stated)
-    if not stated or not os.path.isfile(path):  # noqa: PTH113 - a name too long for a file is none
-        raise InputError(
-            f"names no trace that exists; a source is {FORMS}", key="drafter", value=text
-        )
-    return trace_source(path, method, match_rate, lengths=lengths, override=True)
+    if stated and os.path.isfile(path):  # noqa: PTH113 - a name too long for a file is none
+        return trace_source(path, method, match_rate, lengths=lengths, override=True)
+    match = best_match(method, model, data_set=stated) if stated.strip() else None
+    if match is not None and match.entry.shape == "chain":
+        return figure_source(match, match_rate=match_rate)
+    raise InputError(
+        f"names no trace that exists and no data set of which its acceptance was published"
+        f"{_known_prompts(method, model)}; a source is {FORMS}",
+        key="drafter",
+        value=text,
+    )
+
+
+def _known_prompts(method: str, model: str) -> str:
+    """The data sets of published figures on the nearest target, in brackets; empty for none."""
+    match = best_match(method, model)
+    if match is None or match.entry.shape != "chain":
+        return ""
+    entries = [match.entry, *other_prompts(match.entry)]
+    return f" ({', '.join(sorted({entry.data_set for entry in entries}, key=str.casefold))})"
 
 
 def _means(listed: str, text: str) -> dict[int, float]:
@@ -168,8 +190,18 @@ def published_source(method: str, model: str, *, match_rate: float | None = None
         )
         forms = FORMS.replace("eagle-3:", f"{spelled(method)}:")
         raise InputError(f"{reason}; state its acceptance: {forms}", key="drafter", value=method)
+    return figure_source(match, match_rate=match_rate)
+
+
+def figure_source(match: Match, *, match_rate: float | None = None) -> Source:
+    """The source of a published figure of chains.
+
+    Args:
+        match: the figure, and how near it is to the target that is asked about.
+        match_rate: share of steps with a proposal, where the figure counts only those.
+    """
     entry = match.entry
-    alone = entry.counted == "proposals"
+    method, alone = entry.method, entry.counted == "proposals"
     rates = DepthRates(
         by_depth=entry.depth_rates(entry.draft_tokens),
         measured=entry.draft_tokens,
@@ -184,6 +216,7 @@ def published_source(method: str, model: str, *, match_rate: float | None = None
         rates=rates,
         looked_up=True,
         about=match.label,
+        figure=match,
         model=entry.published_target,
         borrowed=borrowed,
         draft_model=_loaded_by_name(method, entry.drafter, own=not borrowed),

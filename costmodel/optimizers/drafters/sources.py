@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 
+from costmodel.acceptance_library import Match
 from costmodel.answers.settings import method_of, with_match_rate
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import DepthRates, counted_rates, length_rates, means_rates
@@ -48,8 +49,8 @@ Kind = Literal["recorded", "counted", "stated", "published"]
 
 FORMS = (
     "one rate (eagle-3:0.72), rates by position (eagle-3:0.78,0.61,0.48), tokens per step"
-    " (eagle-3:length=2.4, at K=3 eagle-3:length=2.4@3, at several eagle-3:length=2.4@3,2.8@5), or"
-    " a trace (eagle-3:trace.parquet)"
+    " (eagle-3:length=2.4, at K=3 eagle-3:length=2.4@3, at several eagle-3:length=2.4@3,2.8@5),"
+    " a trace (eagle-3:trace.parquet), or the data set of a published figure (eagle-3:mtbench)"
 )
 
 
@@ -68,6 +69,7 @@ class Source:
             was named.
         looked_up: nobody named it: it is what is known of the method on the target asked about.
         about: where numbers come from, in words; empty for a trace.
+        figure: the published figure; None: nobody published the numbers.
         model: target that it was recorded or published on; empty where unknown, or for stated
             numbers.
         borrowed: it belongs to another target than that of the question.
@@ -89,6 +91,7 @@ class Source:
     own_tokens_per_step: float | None = None
     looked_up: bool = False
     about: str = ""
+    figure: Match | None = None
     model: str = ""
     borrowed: bool = False
     draft_model: str | None = None

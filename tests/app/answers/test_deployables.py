@@ -49,6 +49,24 @@ def recorded_as(files, tmp_path_factory):
     return write
 
 
+@pytest.mark.parametrize("batches", [(1, 8, 64), (64, 128, 256)])
+def test_a_schedule_states_what_its_own_draft_does_at_the_batch_that_it_names(batches):
+    where = DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="vllm")
+    source = drafter_source("eagle-3", model="llama-3.1-8b")
+    found = recommend(DecodingConfiguration(deployment=where), [source], batches=batches)
+    scheduled = found.scheduled(found.winners[0])
+    assert scheduled is not None
+    (alone,) = recommend(
+        DecodingConfiguration(deployment=where),
+        [source],
+        batches=[scheduled.provenance["batch"]],
+        draft_tokens=[scheduled.draft_tokens_at(scheduled.provenance["batch"])],
+    ).winners
+    assert scheduled.provenance["batch"] == batches[0]
+    assert scheduled.provenance["tokens_per_step"] == round(alone.acceptance.tokens_per_step, 3)
+    assert scheduled.provenance["speedup"] == round(float(alone.result.speedup), 3)
+
+
 def test_one_entry_per_engine_with_files_or_a_reason(lookup):
     entries = deployables(lookup, context=128)
     assert [entry.engine for entry in entries] == list(ENGINES)

@@ -64,7 +64,7 @@ def answer_run(state: State) -> PageAnswer:
             )
         ],
         files={"rooftree-engine-files.zip": lambda: _archive(here, usual(), state)},
-        notes=[*_rests_on(here.recommendation), *written],
+        notes=[*_rests_on(here), *written],
         sure=here.rankings.how_sure,
         deferred=lambda: _rest(here, usual(), state),
     )
@@ -298,12 +298,15 @@ def _differs(schedule: Sequence[Range], choice: Choice) -> str:
     )
 
 
-def _rests_on(here: Recommendation) -> Sequence[str]:
-    """Whose acceptance, and whose constants."""
-    choice = here.winners[0]
+def _rests_on(here: Recommended) -> Sequence[str]:
+    """Whose acceptance, how much it depends on the prompts, and whose constants."""
+    choice = here.recommendation.winners[0]
     notes, device = [], choice.contender.setting.device
     if choice.topology != "off":
-        notes.append(acceptance_words(here.source(choice), choice.acceptance.levels))
+        source = here.recommendation.source(choice)
+        notes.append(acceptance_words(source, choice.acceptance.levels))
+        if line := here.prompts_line:
+            notes.append(f"{line[:1].upper()}{line[1:]}.")
     if not device.calibrated:
         notes.append(
             f"Constants of {device.name} are those of {device.constants_from}; it was not measured"

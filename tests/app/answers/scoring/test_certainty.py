@@ -64,6 +64,24 @@ def test_nearest_runs_have_nothing_else_than_the_question_and_are_as_narrow_as_c
     assert [group.method for group in drafts] == ["n-gram"] or len(drafts[0].differing(names)) <= 2
 
 
+def test_runs_of_the_same_drafter_and_target_elsewhere_are_not_left_out():
+    one = sure("llama-3.3-70b", "h100-sxm", "vllm", "eagle-3")
+    assert [(group.engine, group.model) for group in one.nearest] == [
+        ("vllm", "llama-3.1-8b"),
+        ("sglang", "llama-3.1-70b"),
+        ("vllm", ""),
+    ]
+    assert "mostly too high (SpecBundle)" in one.sentence
+
+
+def test_every_group_of_runs_of_a_question_is_quoted_with_the_worst():
+    one = sure("llama-3.1-8b", "h100-sxm", "vllm", "eagle-3")
+    assert len(one.nearest) == 2 and "measured by others" in one.sentence
+    assert max(group.median_error_ratio for group in one.nearest) > 0.2  # of an earlier release
+    own = sure("smollm2-135m", "cpu-amd-epyc--1-thread", "none")
+    assert own.verdict == MEASURED and "by others" not in own.sentence
+
+
 def test_the_table_is_of_the_results_that_validation_shows():
     whole = next(group for group in measured_runs() if not group.named)
     (unseen,) = [row for row in read("unseen_serving") if row["slice"] == "all"]
