@@ -21,7 +21,7 @@ from costmodel.architectures.library import named_model
 from costmodel.engine_library import load_engine
 from hardware_profiles.errors import InputError
 from tests.validation_page.page import own_runs
-from tests.validation_page.summaries import read
+from tests.validation_page.summaries import ALL_TARGETS, read
 
 CHAINS = {  # places of chosen shapes whose chains of EAGLE-3 are quoted, and their source
     "SGLang on H200": ("sglang", "h200-sxm", "SpecBundle"),
@@ -104,6 +104,7 @@ def drafted() -> list[Row]:
         if row["part"] == "speedup"
         and row["value"].endswith(": chains")
         and "EAGLE-1" not in row["value"]
+        and ALL_TARGETS not in row["value"]
     ]
     return vllm + shapes
 

@@ -46,6 +46,7 @@ OPERATIONS = (  # each the sum of its parts, such as reductions by library
     "moe",
     "allreduce",
 )
+ALL_TARGETS = "all targets"
 LEAST_MEASUREMENTS = 5  # of a slice; fewer say nothing of the next one
 Row = Mapping[str, Any]
 
@@ -184,7 +185,12 @@ def chosen(folder: Path) -> list[Row]:
         for way, lost in chosen_shapes.losses(groups).items():
             what = {"place": place, "part": "lost", "value": way, "rows": len(lost)}
             rows.append({**what, "mean_ratio": mean(lost), "most_ratio": max(lost)})
-        for (target, kind), off in chosen_shapes.errors(groups).items():
+        by_target = chosen_shapes.errors(groups)
+        pooled = {
+            (ALL_TARGETS, kind): [x for (_, k), off in by_target.items() if k == kind for x in off]
+            for kind in dict.fromkeys(kind for _, kind in by_target)
+        }
+        for (target, kind), off in (pooled | by_target).items():
             what = {"place": place, "part": "speedup", "value": f"{target}: {kind}"}
             absolute = np.abs(off)
             rows.append(
