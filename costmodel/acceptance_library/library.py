@@ -12,6 +12,7 @@ from typing import Any
 
 from costmodel.acceptance_library.entry import PublishedAcceptance
 from costmodel.architectures.library import model_card
+from costmodel.architectures.name_parts import name_parts
 from hardware_profiles.errors import InputError, UnknownNameError
 
 _FOLDER = Path(__file__).parent / "data"
@@ -54,11 +55,13 @@ def published(
 
 @cache
 def target_slug(name: str) -> str:
-    """The name that entries give a target: the shipped model's where it is one, else the last part
-    of the name given.
+    """The name that entries give a target: the shipped model's where it is one, that of the release
+    whose weights another checkpoint holds in another format, else the last part of the name given.
 
     >>> target_slug("meta-llama/Llama-3.1-8B-Instruct")
     'llama-3.1-8b'
+    >>> target_slug("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic")
+    'llama-3.3-70b'
     """
     slugs = {
         word.casefold(): entry.target
@@ -71,7 +74,9 @@ def target_slug(name: str) -> str:
     try:
         return model_card(name).name
     except UnknownNameError:
-        return short
+        stem = name_parts(short).stem
+        releases = {slug for word, slug in slugs.items() if name_parts(word).stem == stem}
+        return releases.pop() if len(releases) == 1 else short
 
 
 @cache

@@ -29,6 +29,9 @@ from hardware_profiles.units import GIGA, MIB
 _FOLDER = Path(__file__).parent / "models"
 _NAME_LIMIT = 200
 _BILLIONS_LIMIT = 1_000_000
+# whose own 8-bit checkpoints have a scale per block of 128 by 128 weights (weight_block_size in config.json of
+# Qwen/Qwen3-8B-FP8 and the like)
+_BLOCK_OWNERS = ("qwen/", "deepseek-ai/")
 _KEYS: Mapping[str, tuple[str, tuple[type, ...]]] = {
     "aliases": ("a list of names", (list,)),
     "official_parameters_billions": ("a number", (int, float)),
@@ -246,6 +249,8 @@ def _relative(name: str) -> Reading:
         raise UnknownNameError("model", name[:_NAME_LIMIT], _all_names())
     reading = _shipped(stems[0]).reading
     weights = parts.weights or reading.architecture.dtype
+    if weights == "fp8" and name.casefold().startswith(_BLOCK_OWNERS):
+        weights = "fp8-block"
     words = f"{name} is read as {stems[0]} with weights in {weights}"
     if parts.unpriced:
         words += (

@@ -145,11 +145,10 @@ class Deployment:
 
     @property
     def scales_by_block(self) -> bool:
-        """Whether a block of 8-bit weights has a scale, as in models that were released in fp8; else
-        a tensor has one.
+        """Whether a block of 8-bit weights has a scale, as in DeepSeek's models; else a channel or a
+        tensor has one.
         """
-        released = self.architecture.dtype in ("fp8", "fp8-block")
-        return released or self.precision.weights == "fp8-block"
+        return "fp8-block" in (self.architecture.dtype, self.precision.weights)
 
     def _check_encoder(self) -> None:
         if self.source_tokens is not None and self.source_tokens < 0:

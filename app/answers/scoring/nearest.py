@@ -7,13 +7,14 @@ results that VALIDATION.md shows. Leaves out what that says of one answer (`cert
 
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
 from app.answers.answer import Column, Row
 from app.answers.scoring.names import shape
+from costmodel.architectures.architecture import Architecture
 from hardware_profiles.errors import InputError
 
 FILE = Path(__file__).with_name("nearest_runs.csv")
@@ -159,5 +160,11 @@ def _same(part: str, own: str, other: str) -> bool:
     if part == "device":
         return own == other.partition("--")[0] or own == other
     if part == "model":
-        return own == other or (shape(own) is not None and shape(own) == shape(other))
+        return own == other or (_layers(own) is not None and _layers(own) == _layers(other))
     return own == other
+
+
+def _layers(name: str) -> Architecture | None:
+    """A model's architecture whatever format its weights are stored in; None: unknown."""
+    model = shape(name)
+    return None if model is None else replace(model, dtype="", read_as="")

@@ -74,6 +74,13 @@ def test_runs_of_the_same_drafter_and_target_elsewhere_are_not_left_out():
     assert "mostly too high (SpecBundle)" in one.sentence
 
 
+def test_another_format_of_the_same_release_is_the_same_target():
+    quantised = sure("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", "h100-sxm", "vllm", "eagle-3")
+    plain = sure("llama-3.3-70b", "h100-sxm", "vllm", "eagle-3")
+    assert quantised.nearest == plain.nearest
+    assert "borrowed within" not in quantised.sentence
+
+
 def test_every_group_of_runs_of_a_question_is_quoted_with_the_worst():
     one = sure("llama-3.1-8b", "h100-sxm", "vllm", "eagle-3")
     assert len(one.nearest) == 2 and "measured by others" in one.sentence
