@@ -40,7 +40,7 @@ class Tables(NamedTuple):
     prompt_launch_s: float
     step_s: float
     request_s: float  # by requests that decode or begin to
-    speculative_step_s: float  # on top, where anybody has drafted
+    speculative_step_s: float  # on top, where the drafter runs
     speculative_request_s: float
     # by draft tokens that the iteration before accepted, which the engine still hands out
     accepted_s: float
@@ -182,7 +182,7 @@ def device_seconds(
 @compiled
 def host_seconds(
     t: Timing,
-    query_tokens: float,
+    speculates: bool,
     requests: int,
     decode_rows: int,
     rows: int,
@@ -190,6 +190,8 @@ def host_seconds(
     device_s: float,
 ) -> tuple[float, float]:
     """Seconds that the engine adds to a pass, and those that the device waits for its host.
+
+    A step that speculates is set up as such also where the drafter has nothing to propose.
 
     A pass that no graph holds is launched while it runs, and takes no less than that. What else the
     host does comes before the launch, or beside the iteration before where the two overlap.
@@ -202,7 +204,7 @@ def host_seconds(
         own_s = t.idle_s + t.idle_request_s * requests
     else:
         host_s = max(launch_s - device_s, 0.0) + prompts_s
-    if query_tokens > 1.0:
+    if speculates:
         own_s += t.speculative_step_s + t.speculative_request_s * requests
         own_s += t.verify_ratio * device_s * decode_rows / rows
     return own_s, host_s
@@ -218,6 +220,7 @@ def target_seconds(
     chunks: Chunks,
     count: int,
     prompts_ending: int,
+    speculates: bool,
 ) -> float:
     """Seconds of an iteration without draft passes.
 
@@ -230,6 +233,7 @@ def target_seconds(
         chunks: new and cached tokens of every prompt chunk.
         count: number of chunks.
         prompts_ending: chunks that end their prompt, and are sampled.
+        speculates: the drafter runs in it, whether or not it proposes anything.
     """
     decode_rows = round(requests * query_tokens)
     rows = decode_rows
@@ -241,7 +245,7 @@ def target_seconds(
         total = device_seconds(
             t, seconds, requests, query_tokens, context_tokens, chunks, count, rows, sampled
         )
-        own_s, host_s = host_seconds(t, query_tokens, served, decode_rows, rows, count, total)
+        own_s, host_s = host_seconds(t, speculates, served, decode_rows, rows, count, total)
         total = total + own_s + host_s
     return total
 
@@ -280,12 +284,14 @@ def iteration_s(
     query_tokens: float,
     context_tokens: float,
     prefill: Sequence[tuple[int, int]],
+    *,
+    speculates: bool,
 ) -> float:
     """`target_seconds` of one iteration, whose prompts all end with it."""
     t, seconds = laid_out(tables)
     count = len(prefill)
     parts = int(requests), float(query_tokens), float(context_tokens), chunks_of(prefill)
-    return float(target_seconds(t, seconds, *parts, count, count))
+    return float(target_seconds(t, seconds, *parts, count, count, speculates))
 
 
 def draft_passes_s(

@@ -123,7 +123,14 @@ class CostModelTimer:
             query_tokens=int(np.ceil(max(query_tokens, 1.0))),
         )
         tables = self.tables(self._rounded(size), drafts=False)
-        return iteration_s(tables, decode_requests, query_tokens, decode_context_tokens, prefill)
+        return iteration_s(
+            tables,
+            decode_requests,
+            query_tokens,
+            decode_context_tokens,
+            prefill,
+            speculates=bool(self._speculates(np.asarray(query_tokens))),
+        )
 
     def tables(self, size: TableSize, *, drafts: bool) -> Tables:
         """The tables of a scenario. Shared ones are kept, of others the latest.
@@ -224,8 +231,8 @@ class CostModelTimer:
         return verify_s
 
     def _speculates(self, query_tokens: Real) -> Mask:
-        """Where a step speculates: always, if it drafts while it verifies or has rows of its own on
-        the pass.
+        """Where a pass is of a step that speculates, as far as its query tokens tell: always, if
+        drafts are made while it runs or have rows of their own on it.
         """
         method = self.setting.drafter.method
         always = method.batch.drafts_during_verify or (
@@ -277,9 +284,6 @@ class CostModelTimer:
         # passes over open blocks have several tokens and draft none
         drafting = float(setting.drafter.method.drafts)
         speculative_s = float(own.step_s + drafting * own.draft_s + host_s - plain.step_s)
-        # where every step speculates, one with a token per request has this on top as well
-        if self._speculates(np.ones(1)).all():
-            attention, speculative_s = attention + speculative_s, 0.0
         return Tables(
             row_s=row_s,
             head_s=head_s,

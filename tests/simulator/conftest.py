@@ -88,9 +88,18 @@ class Tabled:
         return self.made
 
     def __call__(
-        self, decode_requests, query_tokens, decode_context_tokens, prefill, longest_context=0.0
+        self,
+        decode_requests,
+        query_tokens,
+        decode_context_tokens,
+        prefill,
+        longest_context=0.0,
+        speculates=None,
     ):
-        return iteration_s(self.made, decode_requests, query_tokens, decode_context_tokens, prefill)
+        if speculates is None:
+            speculates = query_tokens > 1.0
+        held = decode_requests, query_tokens, decode_context_tokens, prefill
+        return iteration_s(self.made, *held, speculates=speculates)
 
 
 @pytest.fixture
