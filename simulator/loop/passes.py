@@ -166,7 +166,6 @@ def _in_groups(
             context,
             buffers.chunks,
             replica.chunks if at == 0 else 0,
-            replica.prompts_ending if at == 0 else 0,
             speculates(replica),
         )
     return total
@@ -197,7 +196,6 @@ def _in_parts(
                 context,
                 buffers.chunks,
                 replica.chunks if at == 0 else 0,
-                replica.prompts_ending if at == 0 else 0,
                 at == 0 and speculates(replica),
             )
         total = with_pass(d, total, part_s, verify_s, at == count - 1)
@@ -229,15 +227,15 @@ def _in_turn(
     elif seats is not None and limits.pass_tokens > 0:
         total = split_seconds(replica, buffers, requests, limits, t, seconds, speculates(replica))
     else:
-        rows, sampled = replica.rows, replica.decode_rows + replica.prompts_ending
+        rows, prompts = replica.rows, replica.chunks - replica.full_passes
+        sampled = replica.decode_rows + prompts
         sequences, queries = over_caches(replica, d)
         context = float(replica.context_tokens)
         chunks, count = buffers.chunks, replica.chunks
         total = device_seconds(
             t, seconds, sequences, queries, context, chunks, count, rows, sampled
         )
-        served = replica.decoding + replica.prompts_ending
-        prompts = count - replica.full_passes
+        served = replica.decoding + prompts
         own_s, host_s = host_seconds(
             t, speculates(replica), served, replica.decode_rows, rows, prompts, total
         )

@@ -61,6 +61,7 @@ class Tabled:
             context_step=16.0,
             prompt_s=1e-5 * np.arange(3.0) ** 2,
             reread_s=1e-7 * np.arange(3.0),
+            repeated_s=1e-8 * np.arange(3.0),
             prompt_step=64.0,
             prompt_launch_s=1e-5,
             step_s=1e-4,
@@ -82,6 +83,7 @@ class Tabled:
             ranks=1,
             rank_row_s=np.zeros(2),
             encoder_s=np.zeros(0),
+            last_row_s=5e-6 * np.arange(3.0),
         )
 
     def tables(self, size, *, drafts):

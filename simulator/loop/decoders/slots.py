@@ -100,7 +100,7 @@ def _profitable(
     while True:
         queries = 1.0 + tokens / decoding
         step_s = drafting_s + target_seconds(
-            t, seconds, decoding, queries, context, chunks, 0, 0, batch > 0
+            t, seconds, decoding, queries, context, chunks, 0, batch > 0
         )
         worth = expected - per_second * step_s if per_second > 0.0 else expected / step_s
         if worth > best_worth:

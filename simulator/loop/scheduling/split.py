@@ -145,7 +145,7 @@ def split_seconds(
             t, seconds, decoding, queries, context, buffers.pieces, pieces, rows, sampled
         )
         left -= rows
-    served = replica.decoding + replica.prompts_ending
+    served = replica.decoding + replica.chunks
     own_s, host_s = host_seconds(
         t, speculates, served, replica.decode_rows, replica.rows, replica.chunks, device_s
     )
