@@ -31,7 +31,7 @@ _LIMITS = {
     "free": "free_nodes",
 }
 _SHARES = ("least_probability", "cost_ratio", "at")
-_STOP_KEYS = {"least": "least_tokens", "most": "most_tokens"}
+_STOP_KEYS = {"least": "least_tokens", "most": "most_tokens", "unlikely": "unlikely_tokens"}
 _BUILT_FROM = ("trace", "vector")
 
 
@@ -267,6 +267,7 @@ def stop_text(stop: Stop) -> str:
     parts = [stop.rule] + ([f"{stop.at:.12g}"] if stop.at else [])
     parts += [f"least={stop.least_tokens}"] if stop.least_tokens != _least(stop.rule) else []
     parts += [f"most={stop.most_tokens}"] if stop.most_tokens else []
+    parts += [f"unlikely={stop.unlikely_tokens}"] if stop.unlikely_tokens else []
     return ":".join(parts)
 
 

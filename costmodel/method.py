@@ -16,6 +16,7 @@ from costmodel.citation import Citation, Reported
 from costmodel.drafting_stage import Draft
 from costmodel.pace import EXACT_COMMITS, Advance, Refine, Routing, Samples, Spans
 from costmodel.transforms.declared import LayerSchedule, Transform, WeightTransform
+from hardware_profiles.errors import InputError
 
 __all__ = [
     "Batch",
@@ -143,7 +144,7 @@ class Stop:
     """When a draft ends.
 
     Args:
-        rule: `length`: at the shape's draft tokens; `probability`: before a token whose draft
+        rule: `length`: at the shape's draft tokens; `probability`: at a token whose draft
             probability is below `at` (Kangaroo); `product`: once 1 - prod(probabilities) exceeds
             `at` (SpecDec++); `gain`: once another level gains fewer than `at` tokens (OPT-Tree);
             `ema`, `goodput`: set per request or batch by a controller; `cost`: the draft is made
@@ -154,12 +155,23 @@ class Stop:
             further token costs; 0: it weighs this step alone, as engines do.
         least_tokens: draft tokens that are made in any case.
         most_tokens: draft tokens after which it ends in any case; 0: the shape's.
+        unlikely_tokens: of `probability`, whether the token that is below `at` is verified: 1, as
+            by Transformers, or 0: it is dropped, as by llama.cpp.
+
+    Raises:
+        InputError: an unlikely token of another rule, or several.
     """
 
     rule: StopRule = "length"
     at: float = 0.0
     least_tokens: int = 1
     most_tokens: int = 0
+    unlikely_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        if self.unlikely_tokens and (self.rule != "probability" or self.unlikely_tokens != 1):
+            rule = "must be 0, or 1 where the rule is probability"
+            raise InputError(rule, key="stop.unlikely_tokens", value=self.unlikely_tokens)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -80,7 +80,12 @@ FORM = Form(
             "guesses": _SOME_TOKENS,
             "riding": _TOKENS,
         },
-        Stop: {"at": (0.0, 4096.0), "least_tokens": _TOKENS, "most_tokens": _TOKENS},
+        Stop: {
+            "at": (0.0, 4096.0),
+            "least_tokens": _TOKENS,
+            "most_tokens": _TOKENS,
+            "unlikely_tokens": (0, 1),
+        },
         Verify: {"pruned_after": _SHARE, "pruned_ratio": _SHARE},
         Batch: {
             "branches": (0, 1024),

@@ -371,6 +371,17 @@ class Dialect:
                 )
         return stop.at if stop.rule == "probability" else 0.0
 
+    def unlikely_notes(self, chosen: DecodingConfiguration) -> list[str]:
+        """That the engine does otherwise with the token that ends a draft than was priced, if so."""
+        own = self.drafting(chosen).unlikely_tokens
+        if chosen.stop.rule != "probability" or own in (None, chosen.stop.unlikely_tokens):
+            return []
+        does = "verifies" if own else "drops"
+        return [
+            f"{self.engine} {does} the unlikely token that ends a draft; its price is that of a"
+            f" stop rule with unlikely={own}"
+        ]
+
     def synthetic_rates(self, chosen: DecodingConfiguration) -> tuple[float, ...]:
         """The acceptance rates of a synthetic export, one per draft token.
 

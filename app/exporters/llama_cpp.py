@@ -123,6 +123,7 @@ def _speculation(
         draft = gguf_checkpoint(draft, DRAFT_PLACEHOLDER, notes)
         flags += _model(draft, spelling["draft_file"], spelling["draft_hub"])
     flags += [spelling["n_max"], str(chosen.draft_tokens), spelling["n_min"], "0"]
+    notes += dialect.unlikely_notes(chosen)
     # old builds stop a draft below 0.75 unless an option says otherwise
     return [*flags, spelling["p_min"], f"{dialect.threshold(chosen):g}"]
 

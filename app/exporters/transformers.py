@@ -75,6 +75,7 @@ def _configs(
         # the default, 0.4, cuts drafts short; 0 switches the test off
         "assistant_confidence_threshold": dialect.threshold(chosen),
     }
+    notes += dialect.unlikely_notes(chosen)
     if dialect.threshold(chosen):
         notes.append(
             "where scikit-learn is installed the threshold is re-fitted while it generates"

@@ -273,6 +273,10 @@ def mixed_prefill_s(
     )
     joining = float(not target.source_positions) if encodes else chunk
     together, alone = (_row_seconds(setting, rows + extra) for extra in (joining, 0.0))
+    if target.cross_decoder is not None:  # whose layers only the last token of a chunk runs
+        layers = replace(setting.deployment, architecture=target.cross_decoder)
+        few = replace(setting, deployment=layers)
+        together = together - _row_seconds(few, rows + chunk) + _row_seconds(few, rows + 1.0)
     own = _pass_seconds(
         setting,
         1.0,

@@ -345,6 +345,12 @@ class Architecture:
         return replace(self, blocks=((block, layers),), repeated_parameters=0)
 
     @property
+    def cross_decoder(self) -> "Architecture | None":
+        """The layers that of a prompt only the last token runs; None: all run for every token."""
+        blocks = tuple(pair for pair in self.blocks if pair[0].cross_decoder)
+        return replace(self, blocks=blocks, repeated_parameters=0) if blocks else None
+
+    @property
     def without_encoder(self) -> "Architecture":
         """The decoder alone, whose layers attend to nothing but what they wrote."""
         blocks = tuple(

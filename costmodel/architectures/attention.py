@@ -79,6 +79,13 @@ class Attention:
     block_tokens: int = 1
 
     @property
+    def expands_prompts(self) -> bool:
+        """Whether prompts attend to keys and values expanded from the latent vectors of all tokens
+        before them.
+        """
+        return self.is_mla and not self.index_tokens
+
+    @property
     def is_mla(self) -> bool:
         """Whether keys and values are stored as one latent vector per token."""
         return self.kv_lora_rank > 0

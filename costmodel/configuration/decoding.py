@@ -55,6 +55,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "stop.at": (0, MOST_DRAFT_TOKENS),
     "stop.least_tokens": (0, MOST_DRAFT_TOKENS),
     "stop.most_tokens": (0, MOST_DRAFT_TOKENS),
+    "stop.unlikely_tokens": (0, 1),
     "shape.nodes": (1, MOST_DRAFT_TOKENS),
     "shape.depth": (0, MOST_DRAFT_TOKENS),
     "shape.width": (0, MOST_DRAFT_TOKENS),

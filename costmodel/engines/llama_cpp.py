@@ -21,6 +21,9 @@ _drafting = partial(
     dynamic_tree="verifies one chain per request",
     schedule="one draft length holds for every batch size",
     stop=_BOTH,
+    # common/speculative.cpp, `draft`: it leaves the loop before the token is kept; builds of 2025
+    # kept it
+    unlikely_tokens=0,
     synthetic=Gate(first="new", why="newer builds have synthetic acceptance"),
 )
 

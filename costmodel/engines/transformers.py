@@ -21,6 +21,8 @@ _drafting = partial(
     dynamic_tree="verifies one chain",
     schedule="assisted generation raises an error for more than one request at a time",
     stop=_READ,
+    # generation/stopping_criteria.py, ConfidenceCriteria: asked once the token is appended
+    unlikely_tokens=1,
     synthetic="has no synthetic acceptance",
 )
 

@@ -129,8 +129,7 @@ def stopped_chain(
     ends = stopped(trace, stop)
     assert ends.drafted is not None
     drafted = np.minimum(ends.drafted, draft_tokens)
-    looks_on = stop.rule == "probability"  # the pass that finds the unlikely token has run
-    passes = np.minimum(drafted + looks_on, draft_tokens)
+    passes = np.minimum(drafted + dropped_tokens(stop), draft_tokens)
     if law.by_matching:
         replay: Replayed = replay_chain(ends, draft_tokens)
         often = np.zeros(trace.positions)
@@ -167,10 +166,11 @@ def stopped(trace: AcceptanceTrace, stop: Stop) -> AcceptanceTrace:
 
     Args:
         trace: level 3 (probabilities).
-        stop: `probability` ends a draft before the first token of a lower draft probability than
-            `stop.at`; `product` behind the token with which 1 - the product of the probabilities
-            exceeds `stop.at`. Either leaves at least `stop.least_tokens`, and at most
-            `stop.most_tokens` where that is not 0. No draft holds the last token of its text.
+        stop: `probability` ends a draft at the first token of a lower draft probability than
+            `stop.at`, which is its last where it has `stop.unlikely_tokens`; `product` behind the
+            token with which 1 - the product of the probabilities exceeds `stop.at`. Either leaves
+            at least `stop.least_tokens`, and at most `stop.most_tokens` where that is not 0. No
+            draft holds the last token of its text.
 
     Raises:
         InputError: another rule, a lower level, or numbers out of range.
@@ -187,7 +187,7 @@ def stopped(trace: AcceptanceTrace, stop: Stop) -> AcceptanceTrace:
     left: Whole = np.repeat(trace.offsets[1:], trace.output_tokens) - place
     sure = trace.draft_probs[:, 0].astype(np.float64)
     ends = (
-        _before_unlikely(sure, left, stop)
+        _at_unlikely(sure, left, stop)
         if stop.rule == "probability"
         else _behind_doubt(sure, left, stop)
     )
@@ -201,15 +201,21 @@ def stopped(trace: AcceptanceTrace, stop: Stop) -> AcceptanceTrace:
     )
 
 
-def _before_unlikely(sure: Array, left: Whole, stop: Stop) -> Whole:
-    """Tokens from every position to the first unlikely one, or to the last of its text."""
-    place = np.arange(sure.size)
+def dropped_tokens(stop: Stop) -> int:
+    """Tokens that a pass of the drafter finds and nobody verifies."""
+    return 1 - stop.unlikely_tokens if stop.rule == "probability" else 0
+
+
+def _at_unlikely(sure: Array, left: Whole, stop: Stop) -> Whole:
+    """Tokens from every position to the first unlikely one, with it where it is verified, or to the
+    last of its text.
+    """
+    place, behind = np.arange(sure.size), stop.unlikely_tokens
     last = place + left - 1
     unsure = (sure < stop.at) | (left == 1)
     following = np.minimum.accumulate(np.where(unsure, place, sure.size)[::-1])[::-1]
-    return np.asarray(
-        following[np.minimum(place + stop.least_tokens, last)] - place, dtype=np.int64
-    )
+    first = np.minimum(place + max(stop.least_tokens - behind, 0), last)
+    return np.asarray(np.minimum(following[first] + behind, last) - place, dtype=np.int64)
 
 
 def _behind_doubt(sure: Array, left: Whole, stop: Stop) -> Whole:

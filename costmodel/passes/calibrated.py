@@ -90,7 +90,7 @@ def calibrated_pass(
             if deployment.merges_experts
             else layer
         )
-        once = block.cross_decoder and prefill and logits == "last"
+        once = block.cross_decoder and prefill and logits != "all"
         # of a prompt, a cross-decoder runs the last token alone, after all others
         shape = (b, np.ones_like(n), context_tokens + n - 1.0) if once else (b, n, context_tokens)
         if schedule is not None and (schedule.prompts or not prefill):
@@ -353,7 +353,7 @@ def _attention(
     read = context if attention.window is None else np.minimum(context, float(attention.window))
     if p.cache_transform is not None:
         yield from added.cache_operations(d, attention, b, n, read)
-    if attention.is_mla and prefill and not attention.index_tokens:
+    if attention.expands_prompts and prefill:
         yield _expanded_latent_attention(d, attention, b, n, context)
         return
     if attention.is_mla:

@@ -130,7 +130,7 @@ def start(replica: Replica, counts: Whole, limits: SchedulerLimits, seconds: flo
     replica.since_decode_s += seconds
     replica.busy = 1
     counts[BY_ROWS, min(replica.rows, limits.most_rows)] += 1
-    sampled = replica.decode_rows + replica.prompts_ending
+    sampled = replica.decode_rows + replica.chunks - replica.full_passes
     counts[BY_SAMPLED, min(sampled, limits.most_rows)] += 1
 
 
@@ -399,7 +399,7 @@ def steady_run(  # noqa: PLR0911, PLR0912, PLR0915 - each call is compiled once 
     done, last_look_s = 0, -1.0
     look_s = replica.began_s if limits.overlapped else clock
     while done < most and clock < stop and look_s < arrival:
-        step_s = target_seconds(t, seconds, b, 1.0, float(context + b * done), chunks, 0, 0)
+        step_s = target_seconds(t, seconds, b, 1.0, float(context + b * done), chunks, 0, False)
         began = clock
         clock = began + step_s
         done += 1

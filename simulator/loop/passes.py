@@ -28,6 +28,13 @@ from simulator.loop.tables import (
 
 
 @compiled
+def speculates(replica: Replica) -> bool:
+    """Whether the engine runs the drafter in the composed iteration, or passes over open blocks."""
+    drafts = replica.draft_limit > 0 or replica.decode_rows > replica.decoding
+    return replica.decoding > 0 and drafts
+
+
+@compiled
 def parts(replica: Replica, d: Drafts) -> int:
     """In how many parts the drafts of the composed iteration are verified."""
     return max(1, min(d.parts, replica.longest_draft))
@@ -159,7 +166,7 @@ def _in_groups(
             context,
             buffers.chunks,
             replica.chunks if at == 0 else 0,
-            replica.prompts_ending if at == 0 else 0,
+            speculates(replica),
         )
     return total
 
@@ -189,7 +196,7 @@ def _in_parts(
                 context,
                 buffers.chunks,
                 replica.chunks if at == 0 else 0,
-                replica.prompts_ending if at == 0 else 0,
+                at == 0 and speculates(replica),
             )
         total = with_pass(d, total, part_s, verify_s, at == count - 1)
     return total
@@ -218,19 +225,20 @@ def _in_turn(
         if d.ragged == REGROUP:
             total = min(total, _in_groups(replica, buffers, requests, d, t, seconds, True))
     elif seats is not None and limits.pass_tokens > 0:
-        total = split_seconds(replica, buffers, requests, limits, t, seconds)
+        total = split_seconds(replica, buffers, requests, limits, t, seconds, speculates(replica))
     else:
-        rows, sampled = replica.rows, replica.decode_rows + replica.prompts_ending
+        rows, prompts = replica.rows, replica.chunks - replica.full_passes
+        sampled = replica.decode_rows + prompts
         sequences, queries = over_caches(replica, d)
         context = float(replica.context_tokens)
         chunks, count = buffers.chunks, replica.chunks
         total = device_seconds(
             t, seconds, sequences, queries, context, chunks, count, rows, sampled
         )
-        served = replica.decoding + replica.prompts_ending
-        queries = replica.decode_rows / replica.decoding if replica.decoding else 0.0
-        prompts = count - replica.full_passes
-        own_s, host_s = host_seconds(t, queries, served, replica.decode_rows, rows, prompts, total)
+        served = replica.decoding + prompts
+        own_s, host_s = host_seconds(
+            t, speculates(replica), served, replica.decode_rows, rows, prompts, total
+        )
         replica.host_s += host_s
         total = total + own_s + host_s
     return total

@@ -56,7 +56,6 @@ class Replica:
         peak_blocks: most blocks that running requests ever held.
         rows: query tokens of the current iteration.
         decode_rows: of those, of decoding requests.
-        prompts_ending: prompts whose last chunk the iteration holds.
         decoding: requests that decode in it.
         context_tokens: cached tokens of those together.
         longest_context: most cached tokens of any of them.
@@ -133,7 +132,6 @@ class Replica:
     peak_blocks: int = 0
     rows: int = 0
     decode_rows: int = 0
-    prompts_ending: int = 0
     decoding: int = 0
     context_tokens: int = 0
     longest_context: int = 0

@@ -36,11 +36,13 @@ class Tables(NamedTuple):
     context_step: float
     prompt_s: Real  # attention of a prompt's first tokens
     reread_s: Real  # reading the cache of as many tokens once
+    # of a part of a prompt, by the tokens before it: what it does again for them whatever its size
+    repeated_s: Real
     prompt_step: float
     prompt_launch_s: float
     step_s: float
     request_s: float  # by requests that decode or begin to
-    speculative_step_s: float  # on top, where anybody has drafted
+    speculative_step_s: float  # on top, where the drafter runs
     speculative_request_s: float
     # by draft tokens that the iteration before accepted, which the engine still hands out
     accepted_s: float
@@ -61,6 +63,8 @@ class Tables(NamedTuple):
     rank_row_s: Real  # by rows of one of them: what it does for its own rows
     # by prompt rows that an encoder reads, apart from those of its decoder; empty without one
     encoder_s: Real
+    # by rows: layers that only the last token of a prompt's part passes; empty without such
+    last_row_s: Real
 
 
 Timing: TypeAlias = Any  # the numbers of `Tables` as a record
@@ -151,6 +155,7 @@ def device_seconds(
         start, end = cached / t.prompt_step, (cached + new) / t.prompt_step
         chunk_s = between(seconds, t.prompt_s, end) - between(seconds, t.prompt_s, start)
         chunk_s = max(chunk_s, between(seconds, t.reread_s, start))
+        chunk_s += between(seconds, t.repeated_s, start)
         prompts += chunk_s
         longest_s, new_rows = max(longest_s, chunk_s), new_rows + new
         longest = max(longest, new)
@@ -169,6 +174,9 @@ def device_seconds(
             written = sampled
     total = between(seconds, t.row_s, float(written)) + between(seconds, t.head_s, float(sampled))
     total += prompts
+    if count and t.last_row_s.length:
+        total += between(seconds, t.last_row_s, float(rows - new_rows + count))
+        total -= between(seconds, t.last_row_s, float(rows))
     if requests > 0:
         written = max(written, 1)
         total += _decode_seconds(t, seconds, requests, query_tokens, context_tokens, written)
@@ -182,7 +190,7 @@ def device_seconds(
 @compiled
 def host_seconds(
     t: Timing,
-    query_tokens: float,
+    speculates: bool,
     requests: int,
     decode_rows: int,
     rows: int,
@@ -190,6 +198,8 @@ def host_seconds(
     device_s: float,
 ) -> tuple[float, float]:
     """Seconds that the engine adds to a pass, and those that the device waits for its host.
+
+    A step that speculates is set up as such also where the drafter has nothing to propose.
 
     A pass that no graph holds is launched while it runs, and takes no less than that. What else the
     host does comes before the launch, or beside the iteration before where the two overlap.
@@ -202,7 +212,7 @@ def host_seconds(
         own_s = t.idle_s + t.idle_request_s * requests
     else:
         host_s = max(launch_s - device_s, 0.0) + prompts_s
-    if query_tokens > 1.0:
+    if speculates:
         own_s += t.speculative_step_s + t.speculative_request_s * requests
         own_s += t.verify_ratio * device_s * decode_rows / rows
     return own_s, host_s
@@ -217,9 +227,12 @@ def target_seconds(
     context_tokens: float,
     chunks: Chunks,
     count: int,
-    prompts_ending: int,
+    speculates: bool,
 ) -> float:
     """Seconds of an iteration without draft passes.
+
+    The output head runs for the last token of every chunk, also where that is no prompt's last:
+    what it says of the others is dropped.
 
     Args:
         t: the tables' numbers and places.
@@ -229,7 +242,7 @@ def target_seconds(
         context_tokens: cached tokens of them all.
         chunks: new and cached tokens of every prompt chunk.
         count: number of chunks.
-        prompts_ending: chunks that end their prompt, and are sampled.
+        speculates: the drafter runs in it, whether or not it proposes anything.
     """
     decode_rows = round(requests * query_tokens)
     rows = decode_rows
@@ -237,11 +250,11 @@ def target_seconds(
         rows += chunks[i].new
     total = t.step_s
     if rows > 0:
-        sampled, served = decode_rows + prompts_ending, requests + prompts_ending
+        sampled, served = decode_rows + count, requests + count
         total = device_seconds(
             t, seconds, requests, query_tokens, context_tokens, chunks, count, rows, sampled
         )
-        own_s, host_s = host_seconds(t, query_tokens, served, decode_rows, rows, count, total)
+        own_s, host_s = host_seconds(t, speculates, served, decode_rows, rows, count, total)
         total = total + own_s + host_s
     return total
 
@@ -280,12 +293,14 @@ def iteration_s(
     query_tokens: float,
     context_tokens: float,
     prefill: Sequence[tuple[int, int]],
+    *,
+    speculates: bool,
 ) -> float:
-    """`target_seconds` of one iteration, whose prompts all end with it."""
+    """`target_seconds` of one iteration."""
     t, seconds = laid_out(tables)
     count = len(prefill)
     parts = int(requests), float(query_tokens), float(context_tokens), chunks_of(prefill)
-    return float(target_seconds(t, seconds, *parts, count, count))
+    return float(target_seconds(t, seconds, *parts, count, speculates))
 
 
 def draft_passes_s(
@@ -312,6 +327,7 @@ def no_tables() -> Tables:
         context_step=1.0,
         prompt_s=flat,
         reread_s=flat,
+        repeated_s=flat,
         prompt_step=1.0,
         prompt_launch_s=0.0,
         step_s=0.0,
@@ -333,4 +349,5 @@ def no_tables() -> Tables:
         ranks=1,
         rank_row_s=flat,
         encoder_s=np.zeros(0),
+        last_row_s=np.zeros(0),
     )

@@ -98,12 +98,14 @@ class StopSection(Section):
             cost too, where 0 weighs the latest step alone.
         least_tokens: draft tokens that are made in any case; goodput may always leave drafting out.
         most_tokens: draft tokens after which it ends in any case; 0: those of the draft.
+        unlikely_tokens: of probability, 1: the token below the threshold is verified; 0: dropped.
     """
 
     rule: Literal["length", "probability", "product", "gain", "ema", "goodput", "cost"]
     at: NotNegative = 0.0
     least_tokens: Annotated[int, Field(ge=0, le=4095)] = 1
     most_tokens: Annotated[int, Field(ge=0, le=4095)] = 0
+    unlikely_tokens: Annotated[int, Field(ge=0, le=1)] = 0
 
     @model_validator(mode="after")
     def _in_range(self) -> StopSection:

@@ -123,7 +123,14 @@ class CostModelTimer:
             query_tokens=int(np.ceil(max(query_tokens, 1.0))),
         )
         tables = self.tables(self._rounded(size), drafts=False)
-        return iteration_s(tables, decode_requests, query_tokens, decode_context_tokens, prefill)
+        return iteration_s(
+            tables,
+            decode_requests,
+            query_tokens,
+            decode_context_tokens,
+            prefill,
+            speculates=bool(self._speculates(np.asarray(query_tokens))),
+        )
 
     def tables(self, size: TableSize, *, drafts: bool) -> Tables:
         """The tables of a scenario. Shared ones are kept, of others the latest.
@@ -224,8 +231,8 @@ class CostModelTimer:
         return verify_s
 
     def _speculates(self, query_tokens: Real) -> Mask:
-        """Where a step speculates: always, if it drafts while it verifies or has rows of its own on
-        the pass.
+        """Where a pass is of a step that speculates, as far as its query tokens tell: always, if
+        drafts are made while it runs or have rows of their own on it.
         """
         method = self.setting.drafter.method
         always = method.batch.drafts_during_verify or (
@@ -272,14 +279,12 @@ class CostModelTimer:
         begins: Logits = "last" if encodes else "none"
         prompt = self._parts(one, np.maximum(prompts, 1.0), none, begins, True)[0]
         reread = self._parts(one, one, prompts, "none", True)[0]
+        repeated, last_row_s = self._repeated(prompts, reread, rows)
         plain, own = setting.plain_overhead, setting.overhead
         host_s = sum(stage.draft.host_s for stage in setting.drafter.stages)
         # passes over open blocks have several tokens and draft none
         drafting = float(setting.drafter.method.drafts)
         speculative_s = float(own.step_s + drafting * own.draft_s + host_s - plain.step_s)
-        # where every step speculates, one with a token per request has this on top as well
-        if self._speculates(np.ones(1)).all():
-            attention, speculative_s = attention + speculative_s, 0.0
         return Tables(
             row_s=row_s,
             head_s=head_s,
@@ -291,7 +296,8 @@ class CostModelTimer:
             request_below=below(requests),
             context_step=float(context[1]),
             prompt_s=np.maximum.accumulate(prompt - prompt[0]),
-            reread_s=reread - reread[0],
+            reread_s=reread - reread[0] - repeated,
+            repeated_s=repeated,
             prompt_step=float(prompt_step),
             prompt_launch_s=float(prompt[0]),
             step_s=float(plain.step_s),
@@ -313,7 +319,27 @@ class CostModelTimer:
             ranks=self._copies,
             rank_row_s=self._rank_rows(rows),
             encoder_s=self._encoder_rows(rows) if encodes else np.zeros(0),
+            last_row_s=last_row_s,
         )
+
+    def _repeated(self, cached: Real, reread: Real, rows: Real) -> tuple[Real, Real]:
+        """What parts of prompts take that whole ones do not: seconds that each spends anew on the
+        tokens before it, and by rows those of layers that only its last token runs.
+
+        Args:
+            cached: tokens before a part.
+            reread: seconds in which one prompt token attends to so many.
+            rows: of passes.
+        """
+        target, one, none = self.setting.target, np.ones(()), np.zeros(())
+        if target.cross_decoder is None:
+            expands = any(block.attention.expands_prompts for block, _ in target.blocks)
+            return (reread - reread[0]) * expands, np.zeros(0)
+        layers = replace(self.setting.deployment, architecture=target.cross_decoder)
+        timer = CostModelTimer(replace(self.setting, deployment=layers), self.plan)
+        attention = timer._parts(one, one, cached, "none")[0]
+        row_s = at_every_row(rows, timer._parts(rows, one, none, "none")[2])
+        return attention - attention[0], _sloped(np.concatenate([[0.0], row_s]))
 
     def _timed_rows(self, size: TableSize) -> Real:
         """Rows of passes that are timed: all of a scenario's own table, some of a shared one."""

@@ -16,7 +16,6 @@ from costmodel.answers.steps.dynamic_step import dynamic_step
 from costmodel.answers.steps.step import chain_step, idle_step, tree_step
 from costmodel.drafters.pass_costs import prompt_draft_s
 from costmodel.laws.draft_lengths import DraftLengths
-from costmodel.passes.deployment import Deployment
 from simulator.loop.state import Real
 from traces.kinds.tree import Tree
 
@@ -46,15 +45,13 @@ def draft_grid(
     """
     shape = (queries.size, requests.size, context.size)
     b, c = requests[None, :, None], context[None, None, :]
-    d: Deployment = setting.deployment
+    d, drafter, own = setting.deployment, setting.drafter, setting.overhead
+    drafting_s: Real
     if tree is not None:
-        cost = tree_step(d, setting.drafter, setting.overhead, tree, batch=b, context=c).draft_s
-        grid = np.broadcast_to(cost, shape).copy()
-        grid[queries == 1.0] = 0.0
-        return grid
-    if levels:
+        drafting_s = tree_step(d, drafter, own, tree, batch=b, context=c).draft_s
+    elif levels:
         rows = np.array(levels)
-        return np.stack(
+        drafting_s = np.stack(
             [
                 np.broadcast_to(
                     _dynamic_draft_s(setting, rows[: max(int(query) - 1, 0)], b[0], c[0]), shape[1:]
@@ -62,27 +59,24 @@ def draft_grid(
                 for query in queries
             ]
         )
-    k = queries[:, None, None] - 1.0
-    method = setting.drafter.method  # whose branches are counted among the requests that draft
-    drafter = replace(
-        setting.drafter,
-        method=replace(method, batch=replace(method.batch, branches=0, fan_out=0, on_miss="plain")),
-    )
-    drafting_s = chain_step(
-        d, drafter, setting.overhead, batch=b, context=c, draft_tokens=k
-    ).draft_s
+    else:
+        # branches are counted among the requests that draft
+        alone = replace(drafter.method.batch, branches=0, fan_out=0, on_miss="plain")
+        drafter = replace(drafter, method=replace(drafter.method, batch=alone))
+        k = queries[:, None, None] - 1.0
+        drafting_s = chain_step(d, drafter, own, batch=b, context=c, draft_tokens=k).draft_s
     seconds = np.array(np.broadcast_to(drafting_s, shape))
-    if setting.keeps_drafter:
-        idle = idle_step(
-            d,
-            drafter,
-            setting.plain_overhead,
-            setting.engine.idle_drafter,
-            batch=b[0],
-            context=c[0],
-        )
-        seconds[queries == 1.0] = idle.draft_s + setting.engine.idle_drafter.step_s
+    seconds[queries == 1.0] = _idle_s(setting, b[0], c[0])
     return seconds
+
+
+def _idle_s(setting: Setting, batch: Real, context: Real) -> Real | float:
+    """What an engine does with a drafter that stays loaded, in a step that drafts nothing."""
+    if not setting.keeps_drafter:
+        return 0.0
+    idle, sizes = setting.engine.idle_drafter, {"batch": batch, "context": context}
+    step = idle_step(setting.deployment, setting.drafter, setting.plain_overhead, idle, **sizes)
+    return np.asarray(step.draft_s + idle.step_s)
 
 
 def _dynamic_draft_s(setting: Setting, rows: Real, batch: Real, context: Real) -> Real:

@@ -17,7 +17,7 @@ from simulator.engine import simulate
 from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.request import Workload
 from simulator.timing.cost_timer import CostModelDraft, CostModelTimer
-from traces.kinds.acceptance import AcceptanceTrace
+from tests.traces.confident_texts import confident_text
 from traces.library import read_trace, trace_file
 from traces.replay.calibration import calibrated
 
@@ -25,27 +25,8 @@ USERS, OUTPUT, K = 8, 6000, 6
 
 
 @cache
-def text(n=40_000):
-    """One long text in stretches of easy and hard tokens, with a drafter that knows how sure it
-    is."""
-    rng = np.random.default_rng(3)
-    sure = np.repeat(rng.choice([0.35, 0.6, 0.9, 0.97], n // 8), 8).astype(np.float16)
-    right = rng.random(n) < sure
-    misses = np.where(right, n, np.arange(n))
-    following = np.minimum(np.minimum.accumulate(misses[::-1])[::-1], n - 1)
-    wide = sure[:, None]
-    return AcceptanceTrace(
-        offsets=[0, n],
-        emitted=np.minimum(following - np.arange(n) + 1, 60),
-        rank=np.where(right, 0, -1).astype(np.int8),
-        rank_width=1,
-        depth_invariant=True,
-        draft_ids=np.zeros((n, 1), np.int32),
-        draft_probs=wide,
-        target_probs=wide,
-        emitted_target_prob=sure,
-        residual_mass=np.zeros(n),
-    )
+def text():
+    return confident_text([0.35, 0.6, 0.9, 0.97], stretch=8, positions=40_000)
 
 
 def step_s(requests, query_tokens, context, prefill, longest=0.0):
@@ -77,10 +58,12 @@ def simulated(timer=step_s, draft=None, **options):
     return result.tokens_per_step, result.counters["drafted"] / result.counters["steps"]
 
 
-@pytest.mark.parametrize("rule", ["probability", "product"])
+@pytest.mark.parametrize(
+    ("rule", "unlikely"), [("probability", 0), ("probability", 1), ("product", 0)]
+)
 @pytest.mark.parametrize(("at", "least"), [(0.5, 0), (0.8, 1), (0.3, 2)])
-def test_drafts_end_early_as_in_the_simulator(rule, at, least):
-    stop = Stop(rule=rule, at=at, least_tokens=least)
+def test_drafts_end_early_as_in_the_simulator(rule, unlikely, at, least):
+    stop = Stop(rule=rule, at=at, least_tokens=least, unlikely_tokens=unlikely)
     tokens, drafted = simulated(stop=stop)
     law = stopped_chain(text(), K, stop, None)
     assert tokens == pytest.approx(law.tokens_per_step, rel=0.03)

@@ -168,7 +168,12 @@ def test_a_simulated_step_costs_what_the_estimate_says(slug, accepts):
 
 @pytest.mark.parametrize("slug", ["kangaroo", "specdec-pp", "layer-skip"])
 @pytest.mark.parametrize(
-    "stop", [Stop(rule="probability", at=0.7, least_tokens=2), Stop(rule="product", at=0.5)]
+    "stop",
+    [
+        Stop(rule="probability", at=0.7, least_tokens=2),
+        Stop(rule="probability", at=0.7, least_tokens=2, unlikely_tokens=1),
+        Stop(rule="product", at=0.5),
+    ],
 )
 def test_a_simulated_draft_that_ends_early_costs_what_the_estimate_says(slug, stop):
     trace = recorded(False)

@@ -6,14 +6,18 @@ import pytest
 
 from app.answers.simulations.runs import prepared_of
 from costmodel.answers.capacity import plan
+from costmodel.answers.estimate import chunked_prefill_s, mixed_prefill_s
 from costmodel.answers.replicas import replica_curve
 from costmodel.answers.settings import build_setting
 from costmodel.answers.workload import Limits, load_of_means
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
 from simulator.engine import simulate
+from simulator.loop.options import Scenario, SchedulerOptions
+from simulator.loop.request import Workload
 from simulator.results.steady import steady_window
 from simulator.scenario.file import checked_scenario
+from simulator.timing.cost_timer import CostModelTimer
 
 pytestmark = pytest.mark.heavy
 
@@ -104,3 +108,34 @@ def test_prompts_that_a_token_budget_splits_take_as_long_as_in_a_simulation(
     seen = steady_window(simulate(prepared_of(checked_scenario(sections, None)).scenario(0)))
     assert found.ttft_s[0] == pytest.approx(seen.ttft_s["mean"], rel=0.10)
     assert found.tpot_s[0] == pytest.approx(seen.tpot_s["mean"], rel=0.06)
+
+
+@pytest.mark.parametrize(("prompt", "budget"), [(3000, 4096), (2560, 2048), (3000, 512)])
+@pytest.mark.parametrize("model", ["llama-3.2-1b", "deepseek-v2-lite", "phi-4-mini-flash"])
+def test_a_prompt_alone_takes_what_its_law_says_whole_or_split(model, prompt, budget):
+    """Every part runs the output head and expands latent vectors of the tokens before it; layers of a
+    cross-decoder run for its last token alone."""
+    setting = build_setting(
+        DecodingConfiguration(deployment=DeploymentNames(model=model, device="h100-sxm"))
+    )
+    work = Workload(
+        arrival_s=np.array([0.0, 1e3]),
+        prompt_tokens=np.full(2, prompt),
+        output_tokens=np.full(2, 2),
+    )
+    options = SchedulerOptions(kv_blocks=100_000, token_budget=budget)
+    result = simulate(Scenario(workload=work, scheduler=options, timer=CostModelTimer(setting)))
+    law = chunked_prefill_s(setting, prompt_tokens=prompt, chunk_tokens=budget, drafts=False)
+    first_s = result.first_token_s - result.arrival_s
+    assert first_s == pytest.approx(float(law), rel=0.015)
+
+
+@pytest.mark.parametrize("model", ["llama-3.2-1b", "phi-4-mini-flash"])
+def test_a_prompt_beside_requests_that_decode_adds_what_its_law_says(model):
+    setting = build_setting(
+        DecodingConfiguration(deployment=DeploymentNames(model=model, device="h100-sxm"))
+    )
+    timer, held = CostModelTimer(setting), (32, 1.0, 32 * 1024.0)
+    added = timer(*held, ((2000, 0),)) - timer(*held, ())
+    law = mixed_prefill_s(setting, prompt_tokens=2000, decode_rows=32, drafts=False)
+    assert added == pytest.approx(float(law), rel=0.02)

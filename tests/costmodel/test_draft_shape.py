@@ -20,12 +20,15 @@ from hardware_profiles.errors import InputError
 
 counts = st.integers(1, 4095)
 ratios = st.integers(0, 1000).map(lambda thousandths: thousandths / 1000)
-stops = st.none() | st.builds(
-    Stop,
-    rule=st.sampled_from(["probability", "product", "gain", "ema", "goodput", "cost"]),
-    at=ratios,
-    least_tokens=st.integers(0, 4),
-    most_tokens=st.integers(0, 9),
+numbers = {
+    "at": ratios,
+    "least_tokens": st.integers(0, 4),
+    "most_tokens": st.integers(0, 9),
+}
+stops = st.one_of(
+    st.none(),
+    st.builds(Stop, rule=st.just("probability"), unlikely_tokens=st.integers(0, 1), **numbers),
+    st.builds(Stop, rule=st.sampled_from(["product", "gain", "ema", "goodput", "cost"]), **numbers),
 )
 limits = st.builds(
     Shape,

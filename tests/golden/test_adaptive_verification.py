@@ -10,7 +10,6 @@ batches in both engines.
 
 from functools import cache
 
-import numpy as np
 import pytest
 
 from costmodel.answers.chains import step_seconds
@@ -20,7 +19,7 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import MATCHING, accepted_by, geometric
 from costmodel.laws.controllers import cost_chain
 from costmodel.method import Stop
-from traces.kinds.acceptance import AcceptanceTrace
+from tests.traces.confident_texts import confident_text
 
 K = 7
 # vllm pull request 52362 (August 2026): DSpark on DeepSeek-V4-Flash under ROCm, ShareGPT, 512 tokens
@@ -40,26 +39,9 @@ BY_CONTEXT = {400: 2139.8 / 2711.7, 900: 1838.9 / 1987.1, 4000: 1692.8 / 1535.9}
 
 
 @cache
-def recording(positions=24_000):
+def recording():
     """Stretches of easy and hard text; 2.6 tokens a step of seven draft tokens."""
-    rng = np.random.default_rng(3)
-    sure = np.repeat(rng.choice([0.3, 0.6, 0.8, 0.95], positions // 12), 12).astype(np.float16)
-    right = rng.random(positions) < sure
-    misses = np.where(right, positions, np.arange(positions))
-    following = np.minimum(np.minimum.accumulate(misses[::-1])[::-1], positions - 1)
-    wide = sure[:, None]
-    return AcceptanceTrace(
-        offsets=[0, positions],
-        emitted=np.minimum(following - np.arange(positions) + 1, 60),
-        rank=np.where(right, 0, -1).astype(np.int8),
-        rank_width=1,
-        depth_invariant=True,
-        draft_ids=np.zeros((positions, 1), np.int32),
-        draft_probs=wide,
-        target_probs=wide,
-        emitted_target_prob=sure,
-        residual_mass=np.zeros(positions),
-    )
+    return confident_text([0.3, 0.6, 0.8, 0.95], stretch=12, positions=24_000)
 
 
 @cache

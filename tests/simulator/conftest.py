@@ -61,6 +61,7 @@ class Tabled:
             context_step=16.0,
             prompt_s=1e-5 * np.arange(3.0) ** 2,
             reread_s=1e-7 * np.arange(3.0),
+            repeated_s=1e-8 * np.arange(3.0),
             prompt_step=64.0,
             prompt_launch_s=1e-5,
             step_s=1e-4,
@@ -82,15 +83,25 @@ class Tabled:
             ranks=1,
             rank_row_s=np.zeros(2),
             encoder_s=np.zeros(0),
+            last_row_s=5e-6 * np.arange(3.0),
         )
 
     def tables(self, size, *, drafts):
         return self.made
 
     def __call__(
-        self, decode_requests, query_tokens, decode_context_tokens, prefill, longest_context=0.0
+        self,
+        decode_requests,
+        query_tokens,
+        decode_context_tokens,
+        prefill,
+        longest_context=0.0,
+        speculates=None,
     ):
-        return iteration_s(self.made, decode_requests, query_tokens, decode_context_tokens, prefill)
+        if speculates is None:
+            speculates = query_tokens > 1.0
+        held = decode_requests, query_tokens, decode_context_tokens, prefill
+        return iteration_s(self.made, *held, speculates=speculates)
 
 
 @pytest.fixture

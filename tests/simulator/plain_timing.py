@@ -3,13 +3,22 @@ beside them."""
 
 from costmodel.laws.batching import SERIAL
 from simulator.loop.decoders import record as drafting
+from simulator.timing.cost_timer import TabledTimer
 from tests.simulator.plain_passes import equal_passes, simple_passes
 
 
 class Timing:
     """The part of a plain engine that asks timers."""
 
+    def timed(self, *held, first=True):
+        """Seconds of a pass; tables say by themselves what a drafter takes that proposes nothing."""
+        if not isinstance(self.timer, TabledTimer):
+            return self.timer(*held)
+        return self.timer(*held, speculates=self.speculates and first)
+
     def seconds(self, batch):
+        rows = sum(job.quota for job in self.decoding)
+        self.speculates = bool(self.decoding) and (batch > 0 or rows > len(self.decoding))
         b, context = len(self.decoding), sum(job.computed for job in self.decoding)
         drafting_jobs = [job for job in self.decoding if job.drafts]
         most = max([job.drafts for job in self.decoding], default=0)
@@ -47,7 +56,7 @@ class Timing:
             count, rows = len(parts) * self.d.copies, sum(job.quota for job in parts)
             held = [self.cached(job) for job in parts]
             return [
-                self.timer(
+                self.timed(
                     count,
                     rows / count if count else 0.0,
                     float(sum(held) * self.d.copies),
@@ -63,7 +72,7 @@ class Timing:
         if self.o.pass_tokens:
             return [self.split()]
         queries = sum(job.quota for job in self.decoding) / b if b else 0.0
-        return [self.timer(b, queries, float(context), self.chunks, float(longest))]
+        return [self.timed(b, queries, float(context), self.chunks, float(longest))]
 
     def split(self):
         """Passes of an iteration, from a list of its tokens, each by its request."""
@@ -83,7 +92,7 @@ class Timing:
                 held = [max(held)] * len(held) if held else []
             rows = sum(each.count(job) for job in decoding)
             pieces = [(each.count(job), job.computed + done[job]) for job in prompts if job in each]
-            total += self.timer(
+            total += self.timed(
                 len(decoding),
                 rows / len(decoding) if decoding else 0.0,
                 float(sum(held)),
@@ -116,12 +125,13 @@ class Timing:
                 continue
             queries = sum(rows for rows, _ in inside) / len(inside) if inside else 0.0
             found.append(
-                self.timer(
+                self.timed(
                     len(inside),
                     queries,
                     float(sum(held for _, held in inside)),
                     [] if at else self.chunks,
                     float(longest),
+                    first=at == 0,
                 )
             )
         return found
@@ -131,7 +141,7 @@ class Timing:
         for first in range(0, len(way), size):
             group = way[first : first + size]
             longest = max(job.computed for job in group)
-            total += self.timer(
+            total += self.timed(
                 len(group),
                 float(max(job.quota for job in group)),
                 float(longest * len(group)),

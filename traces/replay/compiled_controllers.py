@@ -60,6 +60,32 @@ def walk_ema(
 
 
 @cached_njit(__file__, nogil=True)
+def _take_step(
+    emitted: Lengths,
+    left: Lengths,
+    request: Lengths,
+    places: Lengths,
+    w: int,
+    drafts: int,
+    counts: NDArray[np.int64],
+    lengths: Lengths,
+) -> int:
+    """Move one request of a batch on by a step of so many draft tokens, and count it; the draft
+    tokens that it accepts. Arguments as of `walk_goodput`.
+    """
+    place = places[w]
+    accepted: int = min(emitted[place], drafts + 1, left[place]) - 1
+    lengths[drafts] += 1
+    counts[0, request[place]] += accepted + 1
+    counts[1, request[place]] += 1
+    counts[2, request[place]] += drafts > 0
+    counts[3, request[place]] += drafts
+    following = place + accepted + 1
+    places[w] = following if following < emitted.size else 0
+    return accepted
+
+
+@cached_njit(__file__, nogil=True)
 def walk_goodput(
     emitted: Lengths,
     drafted: Lengths,
@@ -108,19 +134,11 @@ def walk_goodput(
         best = max(best, least)
         chosen[best] += 1
         for w in range(places.size):
-            place = places[w]
-            drafts = min(best, drafted[place])
-            accepted = min(emitted[place], drafts + 1, left[place]) - 1
+            drafts = min(best, drafted[places[w]])
+            accepted = _take_step(emitted, left, request, places, w, drafts, counts, lengths)
             if drafts > 0:
                 passed += accepted
                 tried += accepted + (accepted < drafts)
-            lengths[drafts] += 1
-            counts[0, request[place]] += accepted + 1
-            counts[1, request[place]] += 1
-            counts[2, request[place]] += drafts > 0
-            counts[3, request[place]] += drafts
-            following = place + accepted + 1
-            places[w] = following if following < emitted.size else 0
         passed *= 1.0 - weight
         tried *= 1.0 - weight
     return chosen
@@ -195,13 +213,5 @@ def walk_cost(
         for n in range(best):
             widths[order[n] % batch] += 1
         for w in range(batch):
-            place, drafts = places[w], widths[w]
-            accepted = min(emitted[place], drafts + 1, left[place]) - 1
-            lengths[drafts] += 1
-            counts[0, request[place]] += accepted + 1
-            counts[1, request[place]] += 1
-            counts[2, request[place]] += drafts > 0
-            counts[3, request[place]] += drafts
-            following = place + accepted + 1
-            places[w] = following if following < emitted.size else 0
+            _take_step(emitted, left, request, places, w, widths[w], counts, lengths)
     return verified

@@ -277,11 +277,14 @@ def verify_passes(
         ]
     else:
         target = deployment.architecture
-        rest = replace(
-            deployment, architecture=target.with_layers(target.layers - drafter.exit_layers)
+        first, rest = (
+            replace(deployment, architecture=target.with_layers(layers))
+            for layers in (drafter.exit_layers, target.layers - drafter.exit_layers)
         )
         passes = [
-            (on * parts, pass_cost(rest, batch=batch, query_tokens=rows / parts, context=context))
+            (on * parts, pass_cost(rest, batch=batch, query_tokens=rows / parts, context=context)),
+            # of the last draft token, which no draft pass has read
+            (on, pass_cost(first, batch=batch, query_tokens=1.0, context=context, logits="none")),
         ]
     if not np.all(on > 0):
         passes.append(

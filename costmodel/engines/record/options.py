@@ -26,6 +26,8 @@ class Drafting:
         dynamic_tree: a tree that is chosen at every step, from the probabilities of its drafter.
         schedule: a draft length for every range of batch sizes.
         stop: an end of the draft where its probability falls below a threshold.
+        unlikely_tokens: of such drafts, 1: the token below the threshold is verified, 0: it is
+            dropped; None: not looked up.
         synthetic: acceptance that is drawn at stated rates or at a stated mean, to time a what-if.
         verifies: how much of a draft is verified as what it costs says, or why not.
         adapts: a draft length that follows the tokens accepted lately.
@@ -42,6 +44,7 @@ class Drafting:
     synthetic: Capability
     verifies: Capability = "verifies drafts whole"
     adapts: Capability = "sets no draft length by what was accepted lately"
+    unlikely_tokens: int | None = None
     variants: Mapping[str, Gate] = field(default_factory=dict)
 
 

@@ -20,7 +20,7 @@ METHOD = Method(
     # threshold 0.6; kangaroo/adapter.py: an attention without a feed-forward
     draft=(Draft(by="target", layers=2, matrices=((4, 1),), own_cache=False),),
     shape=Shape(kind="chain", nodes=6),
-    stop=Stop(rule="probability", at=0.6, most_tokens=6),
+    stop=Stop(rule="probability", at=0.6, unlikely_tokens=1, most_tokens=6),
     verify=Verify(rule="match", remaining_layers=True),
     systems=("Kangaroo",),
     reported=(
@@ -32,8 +32,5 @@ METHOD = Method(
             note="largest of its tasks, Vicuna",
         ),
     ),
-    assumed=(
-        "draft.own_cache: the adapter's one layer of keys and values is left out",
-        "stop: before an unlikely token; the code verifies it too",
-    ),
+    assumed=("draft.own_cache: the adapter's one layer of keys and values is left out",),
 )

@@ -14,10 +14,10 @@ METHOD = Method(
     group="self speculation",
     read="code",
     # John-AI-Lab/RAPID, eval/pred_longbench.py: a 32nd of the prompt, 4,096 tokens at least; ten
-    # tokens, of a confidence of 0.1 at least
+    # tokens, up to one of a confidence below 0.1, as Transformers' assisted generation has it
     draft=(Draft(by="target", context_tokens=4096),),
     shape=Shape(kind="chain", nodes=10),
-    stop=Stop(rule="probability", at=0.1),
+    stop=Stop(rule="probability", at=0.1, unlikely_tokens=1),
     verify=Verify(rule="token_rejection", relaxed=True),
     systems=("RAPID",),
     reported=(

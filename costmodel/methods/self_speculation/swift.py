@@ -14,10 +14,11 @@ METHOD = Method(
     group="self speculation",
     read="code",
     # hemingkx/SWIFT, eval_llama.sh and model/swift/utils.py: 45 % of the attention and feed-forward of
-    # all layers but the first and the last are left out; 25 tokens, up to a probability of 0.8
+    # all layers but the first and the last are left out; 25 tokens, up to one of a probability
+    # below 0.8
     draft=(Draft(by="target", layers=0.57, first_layers=False, own_cache=False),),
     shape=Shape(kind="chain", nodes=25),
-    stop=Stop(rule="probability", at=0.8),
+    stop=Stop(rule="probability", at=0.8, unlikely_tokens=1),
     verify=Verify(rule="token_rejection"),
     systems=("SWIFT",),
     reported=(

@@ -216,12 +216,12 @@ PUBLISHED: tuple[Policy, ...] = (
     Policy(
         name="Kangaroo, 0.6",
         source="arXiv:2404.18911",
-        drafts=_stopped(6, Stop(rule="probability", at=0.6)),
+        drafts=_stopped(6, Stop(rule="probability", at=0.6, unlikely_tokens=1)),
     ),
     Policy(
         name="Transformers, 0.4",
         source="Transformers' defaults",
-        drafts=_stopped(8, Stop(rule="probability", at=0.4)),
+        drafts=_stopped(8, Stop(rule="probability", at=0.4, unlikely_tokens=1)),
     ),
     Policy(
         name="SpecDec++, 0.3",

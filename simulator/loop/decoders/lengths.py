@@ -91,7 +91,7 @@ def length_seconds(
     t: Tables, seconds: Real, chunks: Chunks, decoding: int, k: int, context_tokens: float
 ) -> float:
     """Seconds of an iteration beside no prompts in which every request drafts k tokens."""
-    target_s = target_seconds(t, seconds, decoding, 1.0 + k, context_tokens, chunks, 0, 0)
+    target_s = target_seconds(t, seconds, decoding, 1.0 + k, context_tokens, chunks, 0, k > 0)
     return target_s + draft_seconds(t, seconds, decoding, k, context_tokens, 0)
 
 

@@ -99,7 +99,9 @@ def _profitable(
     best_expected, best_s = 0.0, 0.0
     while True:
         queries = 1.0 + tokens / decoding
-        step_s = drafting_s + target_seconds(t, seconds, decoding, queries, context, chunks, 0, 0)
+        step_s = drafting_s + target_seconds(
+            t, seconds, decoding, queries, context, chunks, 0, batch > 0
+        )
         worth = expected - per_second * step_s if per_second > 0.0 else expected / step_s
         if worth > best_worth:
             best, best_worth = tokens, worth

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.laws.acceptance import accepted_shares, drawn_lengths
-from costmodel.laws.drafting import stopped
+from costmodel.laws.drafting import dropped_tokens, stopped
 from costmodel.laws.refining import refine_of
 from costmodel.method import Batch, Stop
 from hardware_profiles.errors import InputError
@@ -140,10 +140,10 @@ def build_drafts(scenario: Scenario, generator: np.random.Generator) -> Drafts:
         decoder = TREE
     if isinstance(options.topology, TreePolicy):
         passes = _started(options.trace, _picked(options.trace, options.topology).passes)
-    elif decoder == CHAIN and options.stop.rule == "probability" and batch.slots == "alike":
+    elif decoder == CHAIN and batch.slots == "alike" and (more := dropped_tokens(options.stop)):
         # the pass that found the drafter unsure counts too
         passes = np.resize(
-            _started(options.trace, (_lengths(options) + 1).astype(np.int16)), emits.size
+            _started(options.trace, (_lengths(options) + more).astype(np.int16)), emits.size
         )
     drafts = _PLAIN._replace(
         decoder=decoder,

@@ -163,7 +163,6 @@ def _prefill(
     chunks[replica.chunks].cached = start
     replica.chunks += 1
     replica.rows += tokens
-    replica.prompts_ending += start + tokens == request.prompt + request.generated
     replica.prompt_tokens_computed += tokens
     if limits.prefix_cache:
         publish(blocks, prefixes, limits, request, r, start, start + tokens)
@@ -441,7 +440,7 @@ def compose(
     """Fill the next iteration, at the replica's clock: see its numbers, and `quota` and `drafts` of
     the requests.
     """
-    replica.rows = replica.decode_rows = replica.prompts_ending = replica.decoding = 0
+    replica.rows = replica.decode_rows = replica.decoding = 0
     replica.context_tokens = replica.longest_context = replica.chunks = 0
     replica.drafts_at_once = replica.longest_draft = replica.longest_new_draft = 0
     replica.late_drafts = replica.late_context = 0

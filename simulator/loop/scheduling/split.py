@@ -129,6 +129,7 @@ def split_seconds(
     limits: SchedulerLimits,
     t: Tables,
     seconds: Real,
+    speculates: bool,
 ) -> float:
     """Seconds of the composed iteration without draft passes: of its passes, and once what the
     engine adds.
@@ -144,10 +145,9 @@ def split_seconds(
             t, seconds, decoding, queries, context, buffers.pieces, pieces, rows, sampled
         )
         left -= rows
-    served = replica.decoding + replica.prompts_ending
-    queries = replica.decode_rows / replica.decoding if replica.decoding else 0.0
+    served = replica.decoding + replica.chunks
     own_s, host_s = host_seconds(
-        t, queries, served, replica.decode_rows, replica.rows, replica.chunks, device_s
+        t, speculates, served, replica.decode_rows, replica.rows, replica.chunks, device_s
     )
     replica.host_s += host_s
     return device_s + own_s + host_s

@@ -50,6 +50,14 @@ def test_a_target_that_drafts_by_leaving_early_holds_every_key(build):
     assert files[TARGET_FILE]["num_assistant_tokens"] == 5
 
 
+@pytest.mark.parametrize(("engine", "own"), [("transformers", 1), ("llama.cpp", 0)])
+def test_a_note_says_what_an_engine_does_with_the_token_that_ends_a_draft(build, engine, own):
+    for priced in (0, 1):
+        stop = Stop(rule="probability", at=0.3, unlikely_tokens=priced)
+        notes = export(build("speculative-decoding", stop=stop), engine).notes
+        assert any(f"unlikely={own}" in note for note in notes) == (priced != own)
+
+
 def test_a_threshold_is_passed_on(build):
     files, _ = files_of(build("speculative-decoding", stop=Stop(rule="probability", at=0.3)))
     assert files[ASSISTANT_FILE]["assistant_confidence_threshold"] == 0.3

@@ -63,12 +63,16 @@ DEPLOYMENTS = st.builds(
     overrides=st.lists(NAMES, max_size=3).map(tuple),
 )
 RATES = st.lists(st.floats(0, 1), max_size=5).map(lambda rates: tuple(sorted(rates, reverse=True)))
-STOPS = st.builds(
-    Stop,
-    rule=st.sampled_from(["length", "probability", "product", "gain", "ema", "goodput", "cost"]),
-    at=st.floats(0, 1),
-    least_tokens=st.integers(0, 4),
-    most_tokens=st.integers(0, 9),
+ENDS = {
+    "at": st.floats(0, 1),
+    "least_tokens": st.integers(0, 4),
+    "most_tokens": st.integers(0, 9),
+}
+STOPS = st.one_of(
+    st.builds(Stop, rule=st.just("probability"), unlikely_tokens=st.integers(0, 1), **ENDS),
+    st.builds(
+        Stop, rule=st.sampled_from(["length", "product", "gain", "ema", "goodput", "cost"]), **ENDS
+    ),
 )
 
 

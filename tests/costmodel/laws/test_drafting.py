@@ -54,13 +54,19 @@ def sure_texts(draw):
     )
 
 
+def with_unlikely(stop):
+    """The rule, and where it has an unlikely token the one that verifies it."""
+    both = [stop, replace(stop, unlikely_tokens=1)] if stop.rule == "probability" else [stop]
+    return st.sampled_from(both)
+
+
 STOPS = st.builds(
     Stop,
     rule=st.sampled_from(["probability", "product"]),
     at=st.sampled_from([0.0, 0.25, 0.5, 0.6, 1.0]),
     least_tokens=st.integers(0, 3),
     most_tokens=st.sampled_from([0, 0, 2, 5]),
-)
+).flatmap(with_unlikely)
 
 
 def plain_length(trace, place, end, stop, k):
@@ -70,13 +76,16 @@ def plain_length(trace, place, end, stop, k):
     kept, length = 1.0, 0
     while length < min(most, end - place - 1):
         sure = float(trace.draft_probs[place + length, 0])
-        if stop.rule == "probability" and length >= stop.least_tokens and sure < stop.at:
+        unlikely = stop.rule == "probability" and sure < stop.at
+        if unlikely and not stop.unlikely_tokens and length >= stop.least_tokens:
             return length, length + 1
         length += 1
         kept *= sure
+        if unlikely and stop.unlikely_tokens and length >= stop.least_tokens:
+            return length, length
         if stop.rule == "product" and length >= stop.least_tokens and 1.0 - kept > stop.at:
             return length, length
-    looks_on = stop.rule == "probability" and length < k
+    looks_on = stop.rule == "probability" and not stop.unlikely_tokens and length < k
     return length, min(length + looks_on, k)
 
 
@@ -127,6 +136,20 @@ def test_limits_that_stop_nothing_leave_the_chain(drafter):
             # other
             assert found.tokens_per_step == pytest.approx(plain.tokens_per_step, rel=1e-12)
             assert k - 0.1 * k < found.lengths.mean_tokens <= k
+
+
+def test_a_verified_unlikely_token_costs_no_pass_and_is_now_and_then_accepted():
+    trace = read_trace(f"{LEVEL_3}layer-skip--greedy.parquet")
+    drops, keeps = (
+        stopped_chain(trace, 8, Stop(rule="probability", at=0.6, unlikely_tokens=tokens), None)
+        for tokens in (0, 1)
+    )
+    assert keeps.tokens_per_step > drops.tokens_per_step
+    assert keeps.lengths.mean_tokens > drops.lengths.mean_tokens
+    assert keeps.lengths.mean_passes == pytest.approx(keeps.lengths.mean_tokens)
+    for wrong in ({"rule": "product", "unlikely_tokens": 1}, {"unlikely_tokens": 2}):
+        with pytest.raises(InputError, match="unlikely"):
+            Stop(**{"rule": "probability", "at": 0.5} | wrong)
 
 
 def test_a_stricter_threshold_drafts_less():

@@ -96,6 +96,7 @@ LIKELY = "traces/recorded/level-3/smollm2-135m--draft-model--greedy.parquet"
         Stop(rule="ema", at=0.5),
         Stop(rule="goodput", least_tokens=0),
         Stop(rule="probability", at=0.4, least_tokens=2, most_tokens=3),
+        Stop(rule="probability", at=0.4, unlikely_tokens=1),
         Stop(rule="product", at=0.3),
         Stop(rule="cost", at=0.05),
     ],

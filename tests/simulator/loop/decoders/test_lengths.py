@@ -284,7 +284,7 @@ def test_the_verified_tokens_are_the_best_prefix_of_the_likeliest(
     )
     seconds = [
         lengths.target_seconds(
-            *loop.timing, running, 1.0 + n / running, context * running, chunks, 0, 0
+            *loop.timing, running, 1.0 + n / running, context * running, chunks, 0, True
         )
         + lengths.draft_seconds(*loop.timing, running, 3, context * running, 0)
         for n in range(3 * running + 1)
