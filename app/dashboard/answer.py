@@ -45,11 +45,18 @@ class Card:
     Where a point of the figure has `customdata`, a press on it does something: a text that begins
     as the query of an address (`?batch=64`, `changes.asks`) asks another question, another one is
     shown to be copied. A map whose axes count places has the axes' values in `meta`.
+
+    Args:
+        title: what it shows.
+        note: what to read in it.
+        figure: in Plotly's JSON form.
+        press: what a press on a point does, in a sentence; empty: nothing.
     """
 
     title: str
     note: str
     figure: Figure
+    press: str = ""
 
 
 def lower(card: Card, height: int = LOW_PIXELS) -> Card:

@@ -78,8 +78,7 @@ def asking_along(card: Card, name: str) -> Card:
     data = [_asking(trace, name) for trace in card.figure["data"]]
     if not any("customdata" in trace for trace in data):
         return card
-    figure = {**card.figure, "data": data}
-    return replace(card, figure=figure, note=f"{card.note} {PRESS}")
+    return replace(card, figure={**card.figure, "data": data}, press=PRESS)
 
 
 def _asking(trace: Figure, name: str) -> Figure:

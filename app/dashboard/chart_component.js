@@ -122,14 +122,19 @@ function byKeyboard(card, event) {
   } else card.reached = { row: 0, at: 0 };
   const { row, at } = card.reached, point = rows[row][at];
   if (event.key === "Enter") return press(card, point.text);
-  self.Plotly.Fx.hover(card.plot, [{ curveNumber: point.curveNumber, pointNumber: point.pointNumber }]);
-  card.spoken.textContent = wordsOf(card.figure.data[point.curveNumber], point);
+  const { curveNumber, pointNumber } = point, [y, x] = Array.isArray(pointNumber) ? pointNumber : [];
+  self.Plotly.Fx.hover(card.plot, [y === undefined ? { curveNumber, pointNumber } : { curveNumber, xval: x, yval: y }]);
+  card.spoken.textContent = wordsOf(card.figure, point);
 }
 
-function wordsOf({ hovertext, name }, { pointNumber, text }) {
+function wordsOf({ data, layout }, { curveNumber, pointNumber }) {
+  const { hovertext, name, x, y } = data[curveNumber];
   const shown = [pointNumber].flat().reduce((part, place) => part?.[place], hovertext);
-  return plain(shown ?? `${name ?? ""} ${text}`);
+  const values = () => `${axisOf(layout, "xaxis")} ${x[pointNumber]}, ${axisOf(layout, "yaxis")} ${y[pointNumber]}`;
+  return plain(shown ?? `${name ? `${name}, ` : ""}${values()}`);
 }
+
+const axisOf = (layout, axis) => plain(layout[axis]?.title?.text ?? axis[0]);
 
 // What a text of a chart says without its markup, which a document that is never shown reads.
 const plain = text =>
@@ -148,6 +153,7 @@ function picture(card) {
     data: card.figure.data,
     layout: {
       ...layout, width, height: height + HEAD, margin: { ...layout.margin, t: layout.margin.t + HEAD },
+      font: { ...layout.font, family: "sans-serif" }, // an image knows no font of the page
       paper_bgcolor: style.getPropertyValue("--st-background-color").trim() || "#fff",
       title: {
         text: `${markup(card.title.textContent)}<br><sub>${markup(card.question)}</sub>`, x: 0.01, xanchor: "left",
@@ -158,11 +164,12 @@ function picture(card) {
   }, { format: "png", filename: card.file, width, height: height + HEAD, scale: 2 });
 }
 
-// The numbers of a chart, a row a point: lines that only guide the eye are left out.
+// The numbers of a chart, a row a point: lines that only guide the eye are left out, and those over a map whose axes
+// count places.
 function values({ data, layout }) {
-  const named = axis => plain(layout[axis]?.title?.text ?? axis[0]);
-  const x = named("xaxis"), y = named("yaxis"), out = [];
-  for (const trace of data.filter(each => each.hoverinfo !== "skip")) {
+  const x = axisOf(layout, "xaxis"), y = axisOf(layout, "yaxis"), out = [];
+  const counts = data.some(each => each.meta);
+  for (const trace of data.filter(each => each.hoverinfo !== "skip" && (each.z || !counts))) {
     const marks = trace.meta ?? trace, line = plain(trace.name ?? "");
     if (trace.z) {
       const z = plain(trace.colorbar?.title?.text ?? "value");
@@ -255,7 +262,8 @@ function setCards(component, grid, { cards: given, asked, question, ask }, schem
     }
     const now = scheme + JSON.stringify(each.figure);
     if (card.title.textContent !== each.title) card.title.textContent = each.title;
-    if (card.note.textContent !== each.note) card.note.textContent = each.note;
+    const note = `${each.note} ${each.press}`.trim();
+    if (card.note.textContent !== note) card.note.textContent = note;
     card.plot.setAttribute("aria-label", `${each.title}. ${each.note}`);
     card.plot.style.height = `${each.figure.layout.height}px`;
     const changed = card.stale || card.drawn !== now;

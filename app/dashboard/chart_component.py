@@ -86,6 +86,7 @@ def drawn(cards: Sequence[Card], question: str) -> list[dict[str, Any]]:
         {
             "title": card.title,
             "note": card.note,
+            "press": card.press,
             "figure": card.figure,
             "file": file_stem(card.title, question),
         }

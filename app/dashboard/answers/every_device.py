@@ -172,7 +172,8 @@ def trade_card(rows: Sequence[Row], state: State) -> Card:
     return Card(
         title="Price and energy of every device",
         figure=figure,
-        note=f"Each at its best layout; decode steps alone; lower left is better. {PRESS}",
+        note="Each at its best layout; decode steps alone; lower left is better.",
+        press=PRESS,
     )
 
 

@@ -104,12 +104,14 @@ def answer_map(state: State) -> PageAnswer:
         cards=[
             Card(
                 title="Best number of draft tokens K",
-                note=f"Grey: leave drafting off. Empty: {EMPTY[not limits.limited]}. {PRESS_CELL}",
+                note=f"Grey: leave drafting off. Empty: {EMPTY[not limits.limited]}.",
+                press=PRESS_CELL,
                 figure=_length_figure(best, words, lines, int(lengths.max())),
             ),
             Card(
                 title="Speedup of the best K",
-                note=f"Blue is faster than no speculation; white is no gain. {PRESS_CELL}",
+                note="Blue is faster than no speculation; white is no gain.",
+                press=PRESS_CELL,
                 figure=_speedup_figure(speedup, words, lines),
             ),
         ],

@@ -100,8 +100,10 @@ def answer_pareto(state: State) -> PageAnswer:
                 figure=figure,
                 note=(
                     "Batch grows from right to left along every line; dotted lines do not draft."
-                    " The wide line is the front: nothing is better in both. Press a point to ask"
-                    " about it, or for its command where no control asks for it."
+                    " The wide line is the front: nothing is better in both."
+                ),
+                press=(
+                    "Press a point to ask about it, or for its command where no control asks for it."
                 ),
             )
         ],

@@ -148,7 +148,8 @@ ul{margin:4px 0;padding-left:20px;font-size:14px}.inputs dt{color:var(--soft)}.i
 .inputs{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:2px 16px;font-size:14px}
 .badges span{font-size:14px;align-self:center}
 @page{margin:10mm}
-.paper,.paper body{color-scheme:light;background:#fff}.paper .sheet{width:1120px}
+.paper,.paper body{color-scheme:light;background:#fff}.sheet .tiles dd{font-size:18px}
+.paper .sheet{width:1120px}
 .paper .grid{grid-template-columns:repeat(2,minmax(0,1fr))}
 @media print{body{background:#fff}main{max-width:none;padding:0}figure,.card{break-inside:avoid}
 .sheet{zoom:var(--fit,.6)}}
