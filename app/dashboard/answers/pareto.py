@@ -80,7 +80,7 @@ def answer_pareto(state: State) -> PageAnswer:
         front,
         own,
         least_user_tokens_per_s=least,
-        carried=lambda point: answered.get(point) or line(point),
+        carried=lambda point: (point != own and answered.get(point)) or line(point),
         usd_per_hour=price,
     )
     shown = own or best or front[0]

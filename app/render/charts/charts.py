@@ -342,14 +342,21 @@ def _lines(
         bounds = [span or (value, value) for value, span in zip(values, spans, strict=True)]
         hover = [
             f"<b>{_text(name)}</b>, {_text(str(row.draft))}<br>batch {_text(row.batch)}<br>"
-            f"{word} {digits(value)}{unit} (80 %: {interval_words(span, unit)})<br>"
-            f"{pace_words(row.tpot_s, row.tokens_per_s, usd_per_hour)}"
+            f"{word} {digits(value)}{unit} (80 %: {interval_words(span, unit)})"
+            f"{_pace(row, usd_per_hour)}"
             for row, value, span in zip(line_rows, values, bounds, strict=True)
         ]
         line = line_of(name, place, [row.batch for row in line_rows], values, hover)
         line["marker"]["symbol"] = [SYMBOLS[row.topology] for row in line_rows]
         data += [*band_of(line, bounds), line]
     return data
+
+
+def _pace(row: ChoiceRow, usd_per_hour: float | None) -> str:
+    """A line on the pace of a row; nothing of a saved answer that does not hold it."""
+    if row.tpot_s is None:
+        return ""
+    return f"<br>{pace_words(row.tpot_s, row.tokens_per_s, usd_per_hour)}"
 
 
 def pace_words(tpot_s: float, tokens_per_s: float, usd_per_hour: float | None) -> str:

@@ -14,6 +14,7 @@ from html import escape
 from pathlib import Path
 
 from app.answers import pages
+from app.answers.scoring.certainty import MEASURED
 from app.render.charts.charts import Figure
 from hardware_profiles.errors import InputError
 from hardware_profiles.whole_file import make_folder, whole_file
@@ -97,6 +98,12 @@ def figure_card(figures: dict[str, Figure], key: str, figure: Figure, title: str
         f"<figure><h2>{escape(title)}</h2><p>{escape(note)}</p><div"
         f' class="scroll">{place}</div></figure>'
     )
+
+
+def sure_badge(verdict: str, sentence: str) -> str:
+    """How sure an answer is, as a chip with the sentence why; both are escaped here."""
+    kind = "badge" if verdict == MEASURED else "badge warn"
+    return f'<b class="{kind}">How sure: {escape(verdict)}</b> <span>{escape(sentence)}.</span>'
 
 
 def html_table(

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from app.answers.scoring.certainty import MEASURED
 from app.render.charts.charts import Figure
-from app.render.html.page import figure_card, html_page
+from app.render.html.page import figure_card, html_page, sure_badge
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,27 +54,17 @@ def sheet_page(sheet: Sheet) -> str:
         f"<div><dt>{escape(label)}</dt><dd>{escape(value)}</dd></div>"
         for label, value in sheet.numbers
     )
+    sure = "" if sheet.sure is None else f'<p class="badges">{sure_badge(*sheet.sure)}</p>'
     notes = "".join(f"<li>{escape(note)}</li>" for note in sheet.notes)
     body = (
         f'<div class="sheet"><header><p class="eyebrow">{escape(sheet.title)} ·'
-        f" {escape(sheet.question)}</p><h1>{escape(sheet.headline)}</h1>{_sure(sheet)}"
+        f" {escape(sheet.question)}</p><h1>{escape(sheet.headline)}</h1>{sure}"
         f'<dl class="tiles">{tiles}</dl></header><section class="grid">{cards}</section>'
         f'<section class="card">{f"<ul>{notes}</ul>" if notes else ""}'
         f"<p>The command line that gives the same answer, and the page:</p>"
         f"<p><code>{escape(sheet.command)}</code></p><p>{_link(sheet.link)}</p></section></div>"
     )
     return html_page(f"{sheet.title} {sheet.question}", body, figures)
-
-
-def _sure(sheet: Sheet) -> str:
-    if sheet.sure is None:
-        return ""
-    verdict, sentence = sheet.sure
-    kind = "badge" if verdict == MEASURED else "badge warn"
-    return (
-        f'<p class="badges"><b class="{kind}">How sure: {escape(verdict)}</b>'
-        f" <span>{escape(sentence)}.</span></p>"
-    )
 
 
 def _link(address: str) -> str:
