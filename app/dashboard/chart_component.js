@@ -261,7 +261,7 @@ function setCards(component, grid, { cards: given, asked, question, ask }, schem
       grid.insertBefore(card.section, grid === component.places.cards ? grid.children[place] : null);
     }
     const now = scheme + JSON.stringify(each.figure);
-    if (card.title.textContent !== each.title) card.title.textContent = each.title;
+    if (card.title.textContent !== each.title) Object.assign(card, { reached: null }).title.textContent = each.title;
     const note = `${each.note} ${each.press}`.trim();
     if (card.note.textContent !== note) card.note.textContent = note;
     card.plot.setAttribute("aria-label", `${each.title}. ${each.note}`);
