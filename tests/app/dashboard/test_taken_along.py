@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
 
 from app.cli.main import main
+from app.dashboard.answers.serving import answer_serving
 from app.dashboard.answers.trace.page import answer_trace
 from app.dashboard.answers.validation.badge import sure_of
 from app.dashboard.controls.bar import summary
@@ -57,6 +58,17 @@ def test_rows_are_those_that_the_command_writes(name, tmp_path, monkeypatch, cap
     assert main([*shlex.split(answer.command)[1:], "--csv", str(tmp_path / "rows.csv")]) == 0
     capsys.readouterr()
     assert rows(answer).decode() == (tmp_path / "rows.csv").read_text()
+
+
+@pytest.mark.usefixtures("small")
+def test_a_simulation_is_taken_along_too(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    state = State(page="serving", count=8, prompt_tokens=64, output_tokens=8)
+    answer = answer_serving(state, lambda *_: None)
+    assert main([*shlex.split(answer.command)[1:], "--csv", str(tmp_path / "rows.csv")]) == 0
+    capsys.readouterr()
+    assert rows(answer).decode() == (tmp_path / "rows.csv").read_text()
+    assert answer.headline in html.unescape(taken(state, answer))
 
 
 @pytest.mark.usefixtures("small")
