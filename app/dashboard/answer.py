@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from app.answers.answer import Answer
 from app.answers.scoring.certainty import Certainty
 from app.dashboard.question import scenario
 from costmodel.answers.estimate import Setting
@@ -23,6 +24,7 @@ __all__ = [
     "DeferredAnswer",
     "EngineStart",
     "Figure",
+    "HowSure",
     "PageAnswer",
     "Row",
     "lower",
@@ -38,11 +40,23 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Card:
-    """A figure with a title and what to read in it."""
+    """A figure with a title and what to read in it.
+
+    Where a point of the figure has `customdata`, a press on it does something: a text that begins
+    as the query of an address (`?batch=64`, `changes.asks`) asks another question, another one is
+    shown to be copied. A map whose axes count places has the axes' values in `meta`.
+
+    Args:
+        title: what it shows.
+        note: what to read in it.
+        figure: in Plotly's JSON form.
+        press: what a press on a point does, in a sentence; empty: nothing.
+    """
 
     title: str
     note: str
     figure: Figure
+    press: str = ""
 
 
 def lower(card: Card, height: int = LOW_PIXELS) -> Card:
@@ -64,6 +78,25 @@ class Change:
 
     label: str
     values: Mapping[str, str | int | float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HowSure:
+    """How sure an answer is, as a page says it.
+
+    Args:
+        verdict: in a word or two.
+        colour: of its chip: green, orange or red.
+        sentence: why, without a full stop.
+        more: what the page that says more is called.
+        address: of that page, relative to the page.
+    """
+
+    verdict: str
+    colour: str
+    sentence: str
+    more: str
+    address: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,6 +152,8 @@ class PageAnswer:
         deferred: computes the rest of the answer; None where there is no rest.
         own_file: it is made of an uploaded file, which no cache for all sessions may hold.
         sure: how sure the verb says that it is; None: it says nothing of it.
+        command_answer: what the command line answers, for its rows; None: a command that
+            measures, or that compares recordings of which one is the session's.
     """
 
     headline: str
@@ -133,6 +168,7 @@ class PageAnswer:
     deferred: Callable[[], DeferredAnswer] | None = None
     own_file: bool = False
     sure: Certainty | None = None
+    command_answer: Callable[[], Answer] | None = None
 
 
 @lru_cache(maxsize=512)

@@ -7,13 +7,15 @@ them. Leaves out what an answer contains.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
 import streamlit as st
 
 from app.dashboard import scripts
-from app.dashboard.answer import Card, Row
+from app.dashboard.answer import Card, HowSure, Row
+from app.dashboard.wording import file_stem
 
 LOADED = "plotly-loaded"
 
@@ -22,7 +24,10 @@ def show(
     key: str,
     *,
     query: str,
+    question: str,
+    on_press: Callable[[str], None],
     headline: str = "",
+    sure: HowSure | None = None,
     numbers: Sequence[tuple[str, str]] = (),
     notes: Sequence[str] = (),
     cards: Sequence[Card] = (),
@@ -34,7 +39,11 @@ def show(
         key: of the element.
         query: what the answer answers; the element's `data-shown` says it once the charts in sight
             do.
+        question: in words, for the names of pictures and tables.
+        on_press: called with what a point of a chart asks when it is pressed: a query of a link,
+            which comes from the browser and is not checked yet.
         headline: in one sentence.
+        sure: how sure the answer is; None: nothing is said of it.
         numbers: label and value with its unit.
         notes: paragraphs.
         cards: charts.
@@ -42,14 +51,17 @@ def show(
     """
     _component()(
         key=key,
+        on_pressed_change=lambda: on_press(str(st.session_state[key].pressed)),
         data={
             "name": key,
             "asked": query,
+            "question": question,
             "library": scripts.PLOTLY_ADDRESS,
             "headline": headline,
+            "sure": None if sure is None else asdict(sure),
             "numbers": numbers,
             "notes": notes,
-            "cards": drawn(cards),
+            "cards": drawn(cards, question),
             "tables": [
                 {
                     "title": title,
@@ -63,9 +75,23 @@ def show(
     )
 
 
-def drawn(cards: Sequence[Card]) -> list[dict[str, Any]]:
-    """Charts as the component is told of them."""
-    return [{"title": card.title, "note": card.note, "figure": card.figure} for card in cards]
+def drawn(cards: Sequence[Card], question: str) -> list[dict[str, Any]]:
+    """Charts as the component is told of them.
+
+    Args:
+        cards: charts.
+        question: in words.
+    """
+    return [
+        {
+            "title": card.title,
+            "note": card.note,
+            "press": card.press,
+            "figure": card.figure,
+            "file": file_stem(card.title, question),
+        }
+        for card in cards
+    ]
 
 
 def library() -> None:

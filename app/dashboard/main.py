@@ -7,6 +7,7 @@ exception reaches the page: a question that cannot be answered shows a message t
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TypeVar
 
 import streamlit as st
@@ -14,17 +15,27 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.dashboard import chart_component
 from app.dashboard.answer import Change, EngineStart, PageAnswer
-from app.dashboard.answers.validation.badge import COLOURS, MORE, badge_link, sure_of
+from app.dashboard.answers.validation.badge import sure_of
+from app.dashboard.changes import asked_by_point
 from app.dashboard.code_block import code_block
 from app.dashboard.controls.bar import ask_questions, refused_config, summary
 from app.dashboard.controls.widgets import moved, rejected, set_widgets
-from app.dashboard.held import as_shown
 from app.dashboard.pages import ASKED_BY_BUTTON, answered, answering, completed
 from app.dashboard.pinned import PIN, RELEASE, beside, pinned_question, pinned_text
 from app.dashboard.state import PAGES, State, address, from_query, to_query, with_values
+from app.dashboard.taken_along import report, rows
 from app.dashboard.uploads.session import uploaded
 from app.dashboard.waiting import waited
-from app.dashboard.wording import ABOUT, FOLD, OWN_RECORDING, TITLES, error_words, plain
+from app.dashboard.wording import (
+    ABOUT,
+    FOLD,
+    OWN_RECORDING,
+    OWN_TAB,
+    TITLES,
+    error_words,
+    file_stem,
+    plain,
+)
 from hardware_profiles.errors import RooftreeError
 
 Result = TypeVar("Result")
@@ -37,7 +48,7 @@ def page() -> None:
     chosen = _chosen()
     state, wrong = _state()
     state = ask_questions(replace(state, page=chosen))
-    st.set_page_config(page_title=f"{TITLES[state.page]} {summary(state)}")
+    _name_tab(state)
     if st.session_state.get("state") not in (None, state):
         wrong = st.session_state["wrong"] = []
     query = address(state)
@@ -80,6 +91,11 @@ def _chosen() -> str:
             query_params={name: text for name, text in st.query_params.items() if name != "page"},
         )
     return next(name for name, page in pages.items() if page == chosen)
+
+
+def _name_tab(state: State, own: str = "") -> None:
+    """Say the question in the tab, and that it is about a file of the reader's own."""
+    st.set_page_config(page_title=f"{TITLES[state.page]} {summary(state)}{own}")
 
 
 def _nothing() -> None:
@@ -137,11 +153,13 @@ def _answer(state: State) -> PageAnswer | None:
             with st.expander(OWN_RECORDING):
                 recording = uploaded("acceptance")
         if recording is not None:
+            _name_tab(state, OWN_TAB)
             return answering(state.page)(state, recording)
     if state.page == "diffusion":
         with st.expander(OWN_RECORDING):
             masked = uploaded("confidence")
         if masked is not None:
+            _name_tab(state, OWN_TAB)
             return answering(state.page)(state, masked)
     if state.page == ASKED_BY_BUTTON:
         return _served(state)
@@ -189,25 +207,20 @@ def _pin(state: State) -> None:
     st.button(label, key="pin", on_click=_change, args=(change,))
 
 
-def _chip(answer: PageAnswer, state: State) -> None:
-    """How sure the answer is, with the page that says more."""
-    if (link := badge_link(state)) is not None:
-        sure = sure_of(answer, state)
-        chip = f":{COLOURS[sure.verdict]}-badge[{sure.verdict}]"
-        sentence = plain(as_shown(sure.sentence))  # without the server's folders
-        st.markdown(f"**How sure** {chip} {sentence}. [{MORE}]({link})")
-
-
 def _show(answer: PageAnswer, state: State) -> None:
     """The answer and its charts, what to do with it, and the rest behind one fold; what takes longer
     comes to its places between them.
     """
-    query = json.dumps(address(state))
-    chart_component.show("words", query=query, headline=answer.headline, numbers=answer.numbers)
-    _chip(answer, state)
+    show = partial(
+        chart_component.show,
+        query=json.dumps(address(state)),
+        question=summary(state),
+        on_press=_pressed,
+    )
+    show("words", headline=answer.headline, numbers=answer.numbers, sure=sure_of(answer, state))
     if not answer.cards:  # what would hold is all that there is to do
         _changes(answer.changes, "now")
-    chart_component.show("charts", query=query, cards=answer.cards)
+    show("charts", cards=answer.cards)
     chart_component.library()  # before what takes longer, which the charts do not wait for
     # one command of an engine stands beside another that comes later
     sides = st.columns(2) if answer.engines else []
@@ -217,7 +230,7 @@ def _show(answer: PageAnswer, state: State) -> None:
     changed = st.container()
     _taken_along(answer, state)
     with st.expander(FOLD):
-        chart_component.show("notes", query=query, notes=answer.notes, tables=answer.tables)
+        show("notes", notes=answer.notes, tables=answer.tables)
         below = st.container()
     if (later := answer.deferred) is None:
         return
@@ -228,9 +241,9 @@ def _show(answer: PageAnswer, state: State) -> None:
         if deferred is None:
             return
         if deferred.notes:
-            chart_component.show("why", query=query, notes=deferred.notes)
+            show("why", notes=deferred.notes)
         if deferred.cards or deferred.tables:
-            chart_component.show("rest", query=query, cards=deferred.cards, tables=deferred.tables)
+            show("rest", cards=deferred.cards, tables=deferred.tables)
     _starts(deferred.engines, sides[len(answer.engines) :])
     with changed:
         _changes(deferred.changes, "later")
@@ -243,21 +256,23 @@ def _taken_along(answer: PageAnswer, state: State) -> None:
         " is a link to it."
     )
     code_block(answer.command)
-    files: dict[str, Callable[[], bytes]] = {
-        "rooftree-dashboard.json": lambda: _configuration(answer, state),
-        **answer.files,
-    }
+    question, url = summary(state), st.context.url or ""
+    stem = file_stem(TITLES[state.page], question)
     with st.container(horizontal=True):
         _pin(state)
-        for name, content in files.items():
-            label = (
-                "Download configuration"
-                if name == "rooftree-dashboard.json"
-                else f"Download {name}"
-            )
-            st.download_button(
-                label, content, file_name=name, key=f"file-{name}", on_click="ignore"
-            )
+        _download("report", f"{stem}.html", lambda: report(answer, state, question, url))
+        if answer.command_answer is not None:
+            _download("CSV", f"{stem}.csv", lambda: rows(answer))
+        _download("configuration", "rooftree-dashboard.json", lambda: _configuration(answer, state))
+        for name, content in answer.files.items():
+            _download(name, name, content)
+
+
+def _download(what: str, name: str, content: Callable[[], bytes]) -> None:
+    """A button for a file, whose content is made when it is pressed."""
+    st.download_button(
+        f"Download {what}", content, file_name=name, key=f"file-{what}", on_click="ignore"
+    )
 
 
 def _starts(engines: Sequence[EngineStart], places: Sequence[DeltaGenerator]) -> None:
@@ -283,6 +298,11 @@ def _changes(changes: Sequence[Change], when: str) -> None:
 
 def _change(change: Change) -> None:
     st.session_state["next"] = with_values(st.session_state["state"], dict(change.values))
+
+
+def _pressed(text: str) -> None:
+    """Ask what a point of a chart carries."""
+    _change(asked_by_point(text))
 
 
 def _configuration(answer: PageAnswer, state: State) -> bytes:

@@ -383,6 +383,12 @@ def from_query(query: Mapping[str, str]) -> tuple[State, list[str]]:
     Names of models, devices, methods and recordings are checked too: a state never holds one that
     does not exist.
     """
+    values, wrong = query_values(query)
+    return with_values(State(), values), wrong
+
+
+def query_values(query: Mapping[str, str]) -> tuple[dict[str, str | int | float], list[str]]:
+    """The values of fields that a query states, and a message for every part that cannot be."""
     values: dict[str, str | int | float] = {}
     wrong: list[str] = []
     for name, text in _by_field(query):
@@ -392,7 +398,7 @@ def from_query(query: Mapping[str, str]) -> tuple[State, list[str]]:
             values[name] = value
         except InputError as error:
             wrong.append(str(error))
-    return with_values(State(), values), wrong
+    return values, wrong
 
 
 def _by_field(query: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -30,15 +30,18 @@ KNOWN_BY = {
 }
 FOLD = "Why, what it rests on, and every number"
 OWN_RECORDING = "A recording or log of your own"
+OWN_TAB = " · a recording of my own"
 ABOUT = (
     "rooftree predicts which speculative-decoding configuration is fastest on your hardware, by how"
     " much, and how sure that is, and writes the engine's command. Start with the four buttons"
     " above: your model, your devices, your drafter and your limits; every page answers that one"
     " question, and its address is a link to it."
 )
+MOST_LETTERS = 120  # of a file's name
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|<>~$:&])")
 _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
 _PATH = re.compile(r"(?:/[\w.@+-]+)+/(?=[\w.@+-])")
+_NO_NAME = re.compile(r"[^a-z0-9.]+")
 _OPTIONS = {
     "block_tokens": LABELS["block"],
     "drafter": LABELS["method"],
@@ -70,6 +73,17 @@ def as_words(text: str) -> str:
 def plain(text: str) -> str:
     """A text that Markdown shows as it is: names in recordings are untrusted."""
     return _MARKDOWN.sub(r"\\\1", text)
+
+
+def file_stem(title: str, question: str) -> str:
+    """The name of a file that is taken away, without its ending: what it shows, and the question.
+
+    Example:
+        >>> file_stem("Step time", "llama-3.1-8b · batch 1,024 · 1 × h100-sxm")
+        'rooftree-step-time-llama-3.1-8b-batch-1024-1-h100-sxm'
+    """
+    words = _NO_NAME.sub("-", f"rooftree {title} {question}".lower().replace(",", ""))
+    return words[:MOST_LETTERS].strip("-.")
 
 
 def _label(key: str) -> str:

@@ -142,8 +142,9 @@ def test_charts_stand_above_the_fold_and_tabs_say_their_question(asked):
 def test_the_front_is_taken_along(asked, capsys):
     page = asked("page=pareto&batch=64")
     line = page.locator(".rooftree-card [role=img]").first.evaluate(
-        "plot => {const on = plot.data.find(each => each.name === 'tp 2');plot.emit('plotly_click',"
-        " {points: [{customdata: on.customdata[5]}]}); return on.customdata[5]; }"
+        "plot => {const text = plot.data.filter(each => each.name === 'tp 2').flatMap(each =>"
+        " each.customdata).find(each => !each.startsWith('?')); plot.emit('plotly_click',"
+        " {points: [{customdata: text}]}); return text; }"
     )
     shown = page.locator(".rooftree-card .picked code")
     shown.wait_for()

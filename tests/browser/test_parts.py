@@ -13,12 +13,12 @@ DRAWN = """async ([source, names]) => {
     self.Plotly = { react: plot => { plot.on = () => {}; }, purge: () => {}, Plots: { resize: () => {} } };
     const { default: show } = await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
     for (const name of names) {
-        const card = title => ({ title, note: "", figure: { data: [], layout: { height: 250 } } });
+        const card = title => ({ title, note: "", press: "", figure: { data: [], layout: { height: 250 } } });
         const cards = [card(name), card(`${name}, too`)];
         const data = { name, asked: "it", numbers: [], notes: [], tables: [], cards };
         show({ data, parentElement: document.body.appendChild(document.createElement("div")) });
     }
-    const inside = document.querySelectorAll("[data-part=charts] > .cards > .rooftree-card > h3");
+    const inside = document.querySelectorAll("[data-part=charts] > .cards > .rooftree-card h3");
     return [...inside].map(each => each.innerText);
 }"""
 

@@ -15,8 +15,9 @@ from typing import Any
 from app.answers.capacity.rows import CapacityPlans, Plan, PlanRow
 from app.dashboard.answer import Card, Figure, setting_of
 from app.dashboard.asking import Asked
+from app.dashboard.changes import PRESS, asks
 from app.dashboard.question import draft_asked, drafter_asked, where_asked
-from app.dashboard.state import State, milliseconds, sold_devices
+from app.dashboard.state import FACTORS, State, milliseconds, sold_devices
 from app.dashboard.wording import as_words, error_words
 from app.questions.capacity import CapacityQuestion
 from app.render.charts.charts import PALETTE, digits, framed
@@ -28,6 +29,7 @@ from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.layouts import (
     BATCHES,
     TENSOR,
+    Layout,
     LayoutPoint,
     every_point,
     most_per_device,
@@ -135,7 +137,7 @@ def trade_card(rows: Sequence[Row], state: State) -> Card:
         f"<b>{row['device']}</b>: {row['layout']}, batch {row['batch']:,}, K"
         f" {row['K']}<br>${digits(row['$ per million tokens'])} per million"
         f" tokens<br>{digits(row['J per token'])} J per token<br>{digits(row['tokens/s per user'])}"
-        " tokens/s per user"
+        f" tokens/s per user ({digits(1.0 / row['tokens/s per user'] / MILLI)} ms per token)"
         for row in priced
     ]
     own = [name == state.device for name in names]
@@ -159,6 +161,7 @@ def trade_card(rows: Sequence[Row], state: State) -> Card:
         },
         "hoverinfo": "text",
         "hovertext": hover,
+        "customdata": [_question(row) for row in priced],
     }
     figure = framed(
         [points],
@@ -170,7 +173,17 @@ def trade_card(rows: Sequence[Row], state: State) -> Card:
         title="Price and energy of every device",
         figure=figure,
         note="Each at its best layout; decode steps alone; lower left is better.",
+        press=PRESS,
     )
+
+
+def _question(row: Row) -> str:
+    """What a device's point asks: the device as it is sold, at the layout and batch of its row."""
+    groups = {Layout(tensor=count).name: count for count in TENSOR}
+    if row["layout"] not in groups:
+        return ""  # the controls know tensor groups alone
+    where = {"device": row["device"], "tp": groups[row["layout"]], "batch": row["batch"]}
+    return asks({**where, **dict.fromkeys(FACTORS, 1.0)})
 
 
 def limit_words(state: State) -> str:

@@ -123,6 +123,7 @@ def answer_hardware(state: State) -> PageAnswer:
         ],
         deferred=lambda: _deferred(state, title),
         sure=answer.how_sure[0],
+        command_answer=lambda: answer,
     )
 
 

@@ -18,7 +18,7 @@ from app.dashboard.answer import Card, DeferredAnswer, Figure, PageAnswer, setti
 from app.dashboard.answers.chains import chains_of
 from app.dashboard.answers.unmet import MISSED, missed, nearest_words
 from app.dashboard.asking import Asked
-from app.dashboard.changes import asked_by
+from app.dashboard.changes import asked_by, asks
 from app.dashboard.question import (
     acceptance_words,
     drafter_asked,
@@ -29,7 +29,7 @@ from app.dashboard.question import (
 from app.dashboard.state import State
 from app.questions.optimize import OptimizeQuestion
 from app.questions.predict import PredictQuestion
-from app.render.charts.charts import NEUTRAL, PALETTE, digits, framed
+from app.render.charts.charts import NEUTRAL, PALETTE, digits, framed, pace_words
 from costmodel.answers.estimate import Setting, needed_bytes, step_cost
 from costmodel.answers.fit import fits
 from costmodel.answers.steps.step import StepCost
@@ -43,6 +43,7 @@ from hardware_profiles.units import GIB, MILLI
 
 BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 CONTEXTS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
+PRESS_CELL = "Press a cell to ask about it."
 EMPTY = {True: "does not fit memory", False: "does not fit, or misses the limits"}
 
 
@@ -90,7 +91,7 @@ def answer_map(state: State) -> PageAnswer:
     speedup = np.where(chosen >= 0, speedup, np.nan)
     lengths = np.array([a.draft_tokens for a in chains])
     best = np.where(chosen >= 0, lengths[chosen.clip(0)], -1)
-    words = _words(results, chosen, best, speedup, fit[0])
+    words = _words(_paces(setting, chains, results, chosen), results, chosen, best, speedup, fit[0])
     lines = [*_wall_line(_wall(configuration)), _mine(state)]
     sentence = (
         f"drafting pays at {(best > 0).sum()} of the {int((best >= 0).sum())} points that"
@@ -104,16 +105,19 @@ def answer_map(state: State) -> PageAnswer:
             Card(
                 title="Best number of draft tokens K",
                 note=f"Grey: leave drafting off. Empty: {EMPTY[not limits.limited]}.",
+                press=PRESS_CELL,
                 figure=_length_figure(best, words, lines, int(lengths.max())),
             ),
             Card(
                 title="Speedup of the best K",
                 note="Blue is faster than no speculation; white is no gain.",
+                press=PRESS_CELL,
                 figure=_speedup_figure(speedup, words, lines),
             ),
         ],
         notes=_notes(setting, state, int(best.max())),
         sure=here.rankings.how_sure if isinstance(here, Recommended) else None,
+        command_answer=lambda: here,
         deferred=lambda: _rest(here, contender, state),
     )
 
@@ -257,8 +261,35 @@ def _wall(configuration: DecodingConfiguration) -> list[float | None]:
     return places
 
 
+def _paces(
+    setting: Setting, chains: Sequence[Acceptance], results: Sequence[StepCost], chosen: Array
+) -> list[list[str]]:
+    """What a token takes and costs in every cell with the chain that is chosen there."""
+    price = setting.device.price_usd_per_hour
+    usd_per_hour = None if price is None else price * setting.deployment.tensor_parallel
+    seconds = np.stack(
+        [
+            np.broadcast_to(step.total_s, chosen.shape) / a.tokens_per_step
+            for a, step in zip(chains, results, strict=True)
+        ]
+    )
+    tpot_s = np.take_along_axis(seconds, chosen.clip(0)[None], axis=0)[0]
+    return [
+        [
+            pace_words(float(time), batch / float(time), usd_per_hour)
+            for time, batch in zip(row, BATCHES, strict=True)
+        ]
+        for row in tpot_s
+    ]
+
+
 def _words(
-    results: Sequence[StepCost], chosen: Array, best: Array, speedup: Array, fit: Mask
+    paces: Sequence[Sequence[str]],
+    results: Sequence[StepCost],
+    chosen: Array,
+    best: Array,
+    speedup: Array,
+    fit: Mask,
 ) -> list[list[str]]:
     """What a cell says: of which chain is chosen there, by place and by length."""
     limits = [np.broadcast_to(r.limit, best.shape) for r in results]
@@ -277,7 +308,8 @@ def _words(
             step = digits(float(seconds[place][row, column]) / MILLI)
             line.append(
                 f"{where}<br><b>{drafts}</b>, {digits(float(speedup[row, column]))}×<br>"
-                f"step {step} ms, limited by {limits[place][row, column]}"
+                f"step {step} ms, limited by {limits[place][row, column]}<br>"
+                f"{paces[row][column]}"
             )
         words.append(line)
     return words
@@ -313,10 +345,7 @@ def _length_figure(best: Array, words: list[list[str]], lines: list[Figure], mos
         "colorbar": bar,
         "text": shown,
         "texttemplate": "%{text}",
-        "hoverinfo": "text",
-        "hovertext": words,
-        "xgap": 1,
-        "ygap": 1,
+        **_cells(words),
     }
     return _heat_map([heat, *lines])
 
@@ -330,12 +359,27 @@ def _speedup_figure(speedup: Array, words: list[list[str]], lines: list[Figure])
         "zmin": 1,
         "zmax": most,
         "colorbar": {"title": {"text": "×"}, "thickness": 12},
+        **_cells(words),
+    }
+    return _heat_map([heat, *lines])
+
+
+def _cells(words: list[list[str]]) -> Figure:
+    """What the cells of a map say, ask and stand for."""
+    return {
         "hoverinfo": "text",
         "hovertext": words,
+        "customdata": _questions(),
+        "meta": {"x": list(BATCHES), "y": list(CONTEXTS)},
         "xgap": 1,
         "ygap": 1,
     }
-    return _heat_map([heat, *lines])
+
+
+@lru_cache(maxsize=1)
+def _questions() -> list[list[str]]:
+    """What every cell asks; the grid is the same for all questions."""
+    return [[asks({"batch": b, "context": c}) for b in BATCHES] for c in CONTEXTS]
 
 
 def _wall_line(wall: list[float | None]) -> list[Figure]:

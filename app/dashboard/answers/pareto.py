@@ -18,8 +18,9 @@ from app.dashboard.answer import Card, Change, EngineStart, PageAnswer, Row
 from app.dashboard.answers.chains import chains_of
 from app.dashboard.answers.run.engines import start
 from app.dashboard.asking import Asked
+from app.dashboard.changes import asks
 from app.dashboard.question import acceptance_words, drafter_asked, drafters, where_asked
-from app.dashboard.state import State, control_of, milliseconds
+from app.dashboard.state import State, milliseconds
 from app.exporters.registry import ENGINES
 from app.questions.predict import PredictQuestion
 from app.render.charts.charts import digits
@@ -73,18 +74,25 @@ def answer_pareto(state: State) -> PageAnswer:
     own, best = (point and predicted(asked, point) for point in (own, best))
     price = contender.setting.device.price_usd_per_hour
     line = cache(lambda point: asked_at(asked, point).line)
+    answered = {point: asks(values) for point, values in _questions(points).items()}
     figure = pareto_figure(
-        points, front, own, least_user_tokens_per_s=least, command=line, usd_per_hour=price
+        points,
+        front,
+        own,
+        least_user_tokens_per_s=least,
+        carried=lambda point: (point != own and answered.get(point)) or line(point),
+        usd_per_hour=price,
     )
+    shown = own or best or front[0]
     return PageAnswer(
         headline=(
             _headline(own, best, state)
             if least is None
             else f"{_limited(state, within, price)}; {_most(best)}"
         ),
-        command=line(own or best or front[0]),
+        command=line(shown),
         engines=_starts(contender.configuration, own or best, state),
-        changes=_changes(front, own),
+        changes=_changes([point for point in front if answered.get(point)], own),
         numbers=_numbers(own or best, best, price),
         cards=[
             Card(
@@ -92,8 +100,10 @@ def answer_pareto(state: State) -> PageAnswer:
                 figure=figure,
                 note=(
                     "Batch grows from right to left along every line; dotted lines do not draft."
-                    " The wide line is the front: nothing is better in both. Press a point for its"
-                    " command."
+                    " The wide line is the front: nothing is better in both."
+                ),
+                press=(
+                    "Press a point to ask about it, or for its command where no control asks for it."
                 ),
             )
         ],
@@ -104,6 +114,7 @@ def answer_pareto(state: State) -> PageAnswer:
             )
         ],
         files={"pareto.csv": lambda: _table(points, set(front), price)},
+        command_answer=lambda: asked_at(asked, shown).answer(),
         notes=[*_lifted(state, within), *_notes(state, chains[-1].draft_tokens, left_out)],
     )
 
@@ -150,27 +161,40 @@ def _starts(
     return [] if entry.result is None else [start(words, entry.result)]
 
 
-def _changes(front: Sequence[LayoutPoint], own: LayoutPoint | None) -> list[Change]:
-    """Points of the front that become the question by a press: those of one tensor group, which the
-    controls know, spread over the front.
+def _questions(points: Sequence[LayoutPoint]) -> dict[LayoutPoint, Mapping[str, int]]:
+    """What the points of tensor groups ask, of which the page answers the fastest at every batch:
+    the others have no question of their own.
+    """
+    fastest: dict[tuple[Layout, int], LayoutPoint] = {}
+    for point in sorted(points, key=lambda p: p.user_tokens_per_s):
+        if point.layout == Layout(tensor=point.layout.tensor):
+            fastest[point.layout, point.batch] = point
+    return {point: _values(point) for point in fastest.values()}
+
+
+def _values(point: LayoutPoint) -> Mapping[str, int]:
+    drafted = {"draft_tokens": point.draft_tokens} if point.draft_tokens else {}
+    return {"tp": point.layout.tensor, "batch": point.batch, **drafted}
+
+
+def _changes(able: Sequence[LayoutPoint], own: LayoutPoint | None) -> list[Change]:
+    """Points of the front that become the question by a press, spread over it.
+
+    Args:
+        able: those that the controls can ask for.
+        own: which is asked about already.
     """
     able = [
         point
-        for point in front
-        if point.layout == Layout(tensor=point.layout.tensor)
-        and (own is None or (point.layout, point.batch) != (own.layout, own.batch))
-        and point.batch <= control_of("batch").most
+        for point in able
+        if own is None or (point.layout, point.batch) != (own.layout, own.batch)
     ]
     places = np.unique(np.linspace(0, len(able) - 1, min(len(able), MOST_CHANGES)).round())
     return [
         Change(
             label=f"{point.layout.name}, batch {point.batch:,}:"
             f" {digits(point.user_tokens_per_s)} tokens/s per user",
-            values={
-                "tp": point.layout.tensor,
-                "batch": point.batch,
-                **({"draft_tokens": point.draft_tokens} if point.draft_tokens else {}),
-            },
+            values=_values(point),
         )
         for point in (able[int(place)] for place in places)
     ]

@@ -14,6 +14,7 @@ from app.answers.simulations.rows import HighestRateRow, HighestRates
 from app.answers.simulations.runs import AUTOREGRESSIVE
 from app.dashboard.answer import Card, Figure, PageAnswer, Row
 from app.dashboard.asking import Asked, Values
+from app.dashboard.changes import asking_along
 from app.dashboard.question import (
     acceptance_words,
     draft_asked,
@@ -68,6 +69,7 @@ def answer_serving(state: State, report: Report) -> PageAnswer:
             _counted(answer),
             _drafter_words(state),
         ],
+        command_answer=lambda: answer,
     )
 
 
@@ -216,7 +218,7 @@ def _cards(answer: HighestRates, names: Mapping[str, str]) -> list[Card]:
         ("Time to first token against load", band, _bands(points, "ttft_s")),
     ]
     return [
-        Card(title=title, note=note, figure=_with_knees(figure, knees))
+        asking_along(Card(title=title, note=note, figure=_with_knees(figure, knees)), "rate")
         for title, note, figure in drawn
     ]
 

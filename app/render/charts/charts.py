@@ -16,6 +16,7 @@ from app.answers.estimates import Interval
 from app.answers.optimize.rankings import Rankings
 from app.answers.optimize.rows import ChoiceRow, Emission
 from app.render.charts.log_ticks import drawn_along, labelled
+from costmodel.answers.energy import usd_per_million
 from hardware_profiles.units import MILLI
 from traces.kinds.tree import Tree
 
@@ -64,12 +65,13 @@ def interval_words(
     )
 
 
-def speedup_figure(answer: Rankings, context: int) -> Figure:
+def speedup_figure(answer: Rankings, context: int, *, usd_per_hour: float | None = None) -> Figure:
     """Speedup against batch, one line per contender with its 80 % band, and a line at 1.
 
     Args:
         answer: the answer of `optimize`.
         context: one of `answer.contexts`.
+        usd_per_hour: of all devices, for the price of tokens at every point; None: not known.
     """
     batches = _batches(answer, context)
     equal_speed: Figure = {
@@ -81,13 +83,27 @@ def speedup_figure(answer: Rankings, context: int) -> Figure:
         "line": {"color": NEUTRAL, "dash": "dash", "width": 1.5},
         "hoverinfo": "skip",
     }
-    lines = _lines(answer, context, lambda row: (row.speedup, row.speedup_interval), "×", "speedup")
+    lines = _lines(
+        answer,
+        context,
+        lambda row: (row.speedup, row.speedup_interval),
+        "×",
+        "speedup",
+        usd_per_hour,
+    )
     return framed([equal_speed, *lines], batch_axis(batches), {"title": {"text": "speedup (×)"}})
 
 
-def throughput_figure(answer: Rankings, context: int) -> Figure:
+def throughput_figure(
+    answer: Rankings, context: int, *, usd_per_hour: float | None = None
+) -> Figure:
     """Tokens per second of the whole batch against batch, with 80 % bands; plain decoding for
     comparison.
+
+    Args:
+        answer: the answer of `optimize`.
+        context: one of `answer.contexts`.
+        usd_per_hour: as of `speedup_figure`.
     """
     batches = _batches(answer, context)
     winners = [row for row in answer.choices if row.context == context]
@@ -107,7 +123,12 @@ def throughput_figure(answer: Rankings, context: int) -> Figure:
         ],
     }
     lines = _lines(
-        answer, context, lambda row: (row.tokens_per_s, row.tokens_per_s_interval), " tokens/s", ""
+        answer,
+        context,
+        lambda row: (row.tokens_per_s, row.tokens_per_s_interval),
+        " tokens/s",
+        "",
+        usd_per_hour,
     )
     axis: Figure = {
         "title": {"text": "tokens/s, whole batch"},
@@ -308,6 +329,7 @@ def _lines(
     quantity: Callable[[ChoiceRow], tuple[float, Interval | None]],
     unit: str,
     word: str,
+    usd_per_hour: float | None,
 ) -> list[Figure]:
     """A line and a band per contender for one quantity that has an interval."""
     data = []
@@ -321,12 +343,33 @@ def _lines(
         hover = [
             f"<b>{_text(name)}</b>, {_text(str(row.draft))}<br>batch {_text(row.batch)}<br>"
             f"{word} {digits(value)}{unit} (80 %: {interval_words(span, unit)})"
+            f"{_pace(row, usd_per_hour)}"
             for row, value, span in zip(line_rows, values, bounds, strict=True)
         ]
         line = line_of(name, place, [row.batch for row in line_rows], values, hover)
         line["marker"]["symbol"] = [SYMBOLS[row.topology] for row in line_rows]
         data += [*band_of(line, bounds), line]
     return data
+
+
+def _pace(row: ChoiceRow, usd_per_hour: float | None) -> str:
+    """A line on the pace of a row; nothing of a saved answer that does not hold it."""
+    if row.tpot_s is None:
+        return ""
+    return f"<br>{pace_words(row.tpot_s, row.tokens_per_s, usd_per_hour)}"
+
+
+def pace_words(tpot_s: float, tokens_per_s: float, usd_per_hour: float | None) -> str:
+    """What a token takes and, where a price is known, costs: `12.5 ms per token, $0.31 per million`.
+
+    Args:
+        tpot_s: seconds that a request waits for a token.
+        tokens_per_s: of all requests.
+        usd_per_hour: of all devices; None: not known.
+    """
+    usd = usd_per_million(usd_per_hour, tokens_per_s)
+    price = "" if usd is None else f", ${digits(usd)} per million"
+    return f"{digits(tpot_s / MILLI)} ms per token{price}"
 
 
 def _acceptance_traces(

@@ -29,7 +29,7 @@ def pareto_figure(
     chosen: LayoutPoint | None,
     *,
     least_user_tokens_per_s: float | None = None,
-    command: Callable[[LayoutPoint], str] | None = None,
+    carried: Callable[[LayoutPoint], str] | None = None,
     usd_per_hour: float | None = None,
 ) -> Figure:
     """Every layout's line with and without drafting, the front behind them, and one point marked.
@@ -39,10 +39,10 @@ def pareto_figure(
         front: those that no other beats in both.
         chosen: to mark; None: it does not fit.
         least_user_tokens_per_s: a limit to draw; None: none.
-        command: what each point carries, for whoever presses it; None: nothing.
+        carried: what each point carries, for whoever presses it; None: nothing.
         usd_per_hour: of a device, for the price of tokens; None: not known.
     """
-    hover = partial(_hover, command=command, usd_per_hour=usd_per_hour)
+    hover = partial(_hover, carried=carried, usd_per_hour=usd_per_hour)
     data: list[Figure] = [
         {
             "type": "scatter",
@@ -132,7 +132,7 @@ def _line(
 def _hover(
     points: Sequence[LayoutPoint],
     *,
-    command: Callable[[LayoutPoint], str] | None,
+    carried: Callable[[LayoutPoint], str] | None,
     usd_per_hour: float | None,
 ) -> Figure:
     words = []
@@ -146,7 +146,7 @@ def _hover(
             "" if usd is None else f"${digits(usd)} per million tokens",
         ]
         words.append("<br>".join(filter(None, lines)))
-    custom = {} if command is None else {"customdata": [command(point) for point in points]}
+    custom = {} if carried is None else {"customdata": [carried(point) for point in points]}
     return {"hoverinfo": "text", "hovertext": words, **custom}
 
 

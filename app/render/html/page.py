@@ -14,6 +14,7 @@ from html import escape
 from pathlib import Path
 
 from app.answers import pages
+from app.answers.scoring.certainty import MEASURED
 from app.render.charts.charts import Figure
 from hardware_profiles.errors import InputError
 from hardware_profiles.whole_file import make_folder, whole_file
@@ -99,6 +100,12 @@ def figure_card(figures: dict[str, Figure], key: str, figure: Figure, title: str
     )
 
 
+def sure_badge(verdict: str, sentence: str) -> str:
+    """How sure an answer is, as a chip with the sentence why; both are escaped here."""
+    kind = "badge" if verdict == MEASURED else "badge warn"
+    return f'<b class="{kind}">How sure: {escape(verdict)}</b> <span>{escape(sentence)}.</span>'
+
+
 def html_table(
     head: Sequence[str], lines: Iterable[Sequence[str]], *, words: Collection[int] = (0,)
 ) -> str:
@@ -120,8 +127,8 @@ def html_table(
 STYLE = """
 :root{color-scheme:light dark;--ink:#1b1f24;--soft:#59626d;--page:#f4f5f7;--card:#fff;--line:#dfe3e8;--grid:#e8ebef;
 --warn:#8a3d00;--warnbg:#fff1e0;--ok:#0b5c46;--okbg:#e3f4ee}
-@media (prefers-color-scheme:dark){:root{--ink:#e6e9ed;--soft:#a0a9b4;--page:#0f1215;--card:#181c21;--line:#2c333b;
---grid:#2a3038;--warn:#ffc58a;--warnbg:#3a2609;--ok:#8fdcc0;--okbg:#0f2e25}}
+@media (prefers-color-scheme:dark){:root:not(.paper){--ink:#e6e9ed;--soft:#a0a9b4;--page:#0f1215;--card:#181c21;
+--line:#2c333b;--grid:#2a3038;--warn:#ffc58a;--warnbg:#3a2609;--ok:#8fdcc0;--okbg:#0f2e25}}
 *{box-sizing:border-box}body{margin:0;background:var(--page);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
 main{max-width:1180px;margin:0 auto;padding:32px 20px 48px}.eyebrow{margin:0;color:var(--soft);font-size:14px}
 h1{font-size:clamp(19px,2.4vw,25px);line-height:1.3;font-weight:600;margin:6px 0 14px;max-width:66ch}
@@ -146,12 +153,20 @@ th,td{padding:6px 10px;border-bottom:1px solid var(--line)}td{vertical-align:top
 td small{display:block;color:var(--soft);font-size:12px}summary{cursor:pointer;font-size:14px}
 ul{margin:4px 0;padding-left:20px;font-size:14px}.inputs dt{color:var(--soft)}.inputs dd{margin:0}
 .inputs{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:2px 16px;font-size:14px}
-@media (max-width:800px){main{padding:20px 12px 32px}.grid{grid-template-columns:minmax(0,1fr)}.tiles dd{font-size:21px}
-.tiles{grid-template-columns:repeat(2,minmax(0,1fr))}.tiles div:last-child{grid-column:1/-1}}
+.badges span{font-size:14px;align-self:center}
+@page{margin:10mm}
+.paper,.paper body{color-scheme:light;background:#fff}.sheet .tiles dd{font-size:18px}
+.paper .sheet{width:1120px}
+.paper .grid{grid-template-columns:repeat(2,minmax(0,1fr))}
+@media print{body{background:#fff}main{max-width:none;padding:0}figure,.card{break-inside:avoid}
+.sheet{zoom:var(--fit,.6)}}
+@media screen and (max-width:800px){main{padding:20px 12px 32px}.grid{grid-template-columns:minmax(0,1fr)}
+.tiles dd{font-size:21px}.tiles{grid-template-columns:repeat(2,minmax(0,1fr))}.tiles div:last-child{grid-column:1/-1}}
 """
 
 SCRIPT = """
 (() => {
+  const PAPER = [718, 970]; // CSS pixels within the margins of both
   const figures = JSON.parse(document.getElementById("figures").textContent);
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const ink = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -173,5 +188,12 @@ SCRIPT = """
   }));
   dark.addEventListener("change", draw);
   draw();
+  const root = document.documentElement, sheet = document.querySelector(".sheet");
+  addEventListener("beforeprint", () => { // in ink on white; a sheet as large as fits one page, A4 or letter
+    root.classList.add("paper");
+    draw();
+    if (sheet) root.style.setProperty("--fit", Math.min(PAPER[0] / sheet.offsetWidth, PAPER[1] / sheet.scrollHeight));
+  });
+  addEventListener("afterprint", () => { root.classList.remove("paper"); draw(); });
 })();
 """

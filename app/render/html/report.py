@@ -27,7 +27,7 @@ from app.render.html.optimize_sections import (
     schedule_words,
     shared_schedules,
 )
-from app.render.html.page import html_page, html_table, whole_answer, write_page
+from app.render.html.page import html_page, html_table, sure_badge, whole_answer, write_page
 from app.render.html.refining_page import refining_page
 from app.render.json import jsonable
 from hardware_profiles.units import MILLI
@@ -198,6 +198,8 @@ def _badges(answer: Rankings) -> Iterable[str]:
     else:
         other = escape(str(device.constants_from or "no device"))
         yield f'<b class="badge warn">⚠ constants fitted on {other}</b>'
+    if (sure := answer.how_sure) is not None:
+        yield sure_badge(sure.verdict, sure.sentence)
 
 
 def _charts(answer: Rankings, figures: Figures) -> Iterable[str]:

@@ -18,6 +18,7 @@ from streamlit.components.v2 import manifest_scanner  # noqa: E402 — after the
 from streamlit.testing.v1 import local_script_runner  # noqa: E402
 
 from app import dashboard  # noqa: E402
+from app.answers.scoring.certainty import VERDICTS  # noqa: E402
 from app.dashboard import pages  # noqa: E402
 from app.dashboard.answer import DeferredAnswer  # noqa: E402
 from app.dashboard.answers import every_device, hardware  # noqa: E402
@@ -278,8 +279,8 @@ def test_how_sure_names_no_folder_of_the_server():
     place.upload("config.json", json.dumps(config).encode(), "application/json")
     app.run()
     assert is_calm(app)
-    (chip,) = [each.value for each in app.markdown if "How sure" in each.value]
-    assert "config" in chip and "rooftree-models" not in chip
+    sentence = boards(app)["words"]["sure"]["sentence"]
+    assert "config" in sentence and "rooftree-models" not in sentence
 
 
 def test_the_bar_says_that_the_device_is_a_changed_one():
@@ -499,8 +500,9 @@ def test_a_first_visit_says_what_this_is_and_a_link_goes_to_its_answer():
 @pytest.mark.parametrize("page", ["pareto", "hardware"])
 def test_every_prediction_says_how_far_off_such_are_and_links_there(page):
     app = opened(page=page, batch=8)
-    (badge,) = [each.value for each in app.markdown if "How sure" in each.value]
-    assert "(validation?" in badge and "batch=8" in badge and "h100" in badge
+    sure = boards(app)["words"]["sure"]
+    assert sure["verdict"] in VERDICTS and "h100" in sure["sentence"]
+    assert sure["address"].startswith("validation?") and "batch=8" in sure["address"]
 
 
 def test_pasted_counters_are_read_and_stay_for_the_session():

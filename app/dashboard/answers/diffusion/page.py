@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from app.answers.answer import Answer
 from app.answers.predict.rows import PredictionRow, Predictions
 from app.dashboard.answer import Card, PageAnswer, lower, scenario
 from app.dashboard.answers.diffusion.front import (
@@ -30,6 +31,7 @@ from app.dashboard.answers.diffusion.recordings import (
     shipped_recording,
 )
 from app.dashboard.asking import Asked
+from app.dashboard.changes import asking_along
 from app.dashboard.held import OWN_FILE
 from app.dashboard.question import where_asked
 from app.dashboard.state import State
@@ -38,6 +40,7 @@ from app.render.charts.charts import batch_axis, digits, framed, line_of
 from app.render.charts.confidence_figures import confidence_figure, confidence_note
 from costmodel.configuration import DecodingConfiguration
 from hardware_profiles.errors import InfeasibleError, InputError
+from hardware_profiles.units import MILLI
 from traces.kinds.confidence import ConfidenceTrace
 from traces.kinds.refine_policy import CACHES, COMMIT_RULES, RefinePolicy
 from traces.library import trace_name
@@ -113,10 +116,13 @@ def answer_diffusion(
                 ),
                 400,
             ),
-            Card(
-                title="Speed against batch",
-                note="Of the whole batch; the twin is plain decoding of a model of the same shape.",
-                figure=_speed_figure(speeds),
+            asking_along(
+                Card(
+                    title="Speed against batch",
+                    note="Of the whole batch; the twin is plain decoding of a model of its shape.",
+                    figure=_speed_figure(speeds),
+                ),
+                "batch",
             ),
         ],
         tables=[("Recorded policies", _recorded(recording.trace, state.seed))],
@@ -135,7 +141,14 @@ def answer_diffusion(
             seed=state.seed,
         ),
         own_file=recording.path is None,
+        command_answer=lambda: _at_batch(asked, recording),
     )
+
+
+def _at_batch(asked: Asked, recording: Recording) -> Answer:
+    """What the command line answers, which asks about the state's batch alone."""
+    with readable(recording) as place:
+        return asked.changed(trace=place).answer()
 
 
 def _search(state: State, configuration: DecodingConfiguration) -> Search:
@@ -256,7 +269,8 @@ def _speed_figure(speeds: _Speeds) -> dict[str, object]:
             [row.batch for row in rows],
             [row.tokens_per_s for row in rows],
             [
-                f"<b>{name}</b><br>batch {row.batch:,}: {digits(row.tokens_per_s)} tokens/s"
+                f"<b>{name}</b><br>batch {row.batch:,}: {digits(row.tokens_per_s)} tokens/s<br>"
+                f"{digits(row.tpot_s / MILLI)} ms per token"
                 for row in rows
             ],
         )

@@ -19,7 +19,7 @@ from app.dashboard.answers.run.devices import cheapest
 from app.dashboard.answers.run.engines import alone, archive, scheduled
 from app.dashboard.answers.unmet import MISSED, missed, nearest_words
 from app.dashboard.asking import Asked
-from app.dashboard.changes import asked_by
+from app.dashboard.changes import asked_by, asking_along
 from app.dashboard.question import acceptance_words, drafters_asked, has_recordings, where_asked
 from app.dashboard.state import State
 from app.dashboard.wording import as_words
@@ -66,6 +66,7 @@ def answer_run(state: State) -> PageAnswer:
         files={"rooftree-engine-files.zip": lambda: _archive(here, usual(), state)},
         notes=[*_rests_on(here), *written],
         sure=here.rankings.how_sure,
+        command_answer=lambda: here,
         deferred=lambda: _rest(here, usual(), state),
     )
 
@@ -120,9 +121,7 @@ def _other_batches(state: State, asked: Asked, here: Sequence[MarkedCell]) -> De
     batches = ", ".join(f"{row.batch:,}" for row in everywhere.choices)
     return DeferredAnswer(
         notes=[f"The charts show the batches that hold: {batches}."] if batches else [],
-        cards=[]
-        if isinstance(everywhere, RecommendedCells)
-        else _lines(everywhere.rankings, state.context),
+        cards=[] if isinstance(everywhere, RecommendedCells) else _lines(everywhere, state.context),
         tables=missed(sorted([*here, *others], key=lambda row: row.batch or 0)),
     )
 
@@ -145,7 +144,7 @@ def _rest(
     return DeferredAnswer(
         engines=engines,
         notes=[*_by_batch(here, everywhere), *written, note, why],
-        cards=_lines(everywhere.rankings, state.context),
+        cards=_lines(everywhere, state.context),
         tables=tables,
         changes=changes,
     )
@@ -235,20 +234,23 @@ def _cards(answer: Rankings) -> list[Card]:
     return cards
 
 
-def _lines(answer: Rankings, context: int) -> list[Card]:
+def _lines(everywhere: Recommended, context: int) -> list[Card]:
     """Charts over batch."""
+    answer, setting = everywhere.rankings, everywhere.recommendation.winners[0].contender.setting
+    price = setting.device.price_usd_per_hour
+    usd_per_hour = None if price is None else price * setting.deployment.tensor_parallel
     return [
-        lower(card)
+        asking_along(lower(card), "batch")
         for card in (
             Card(
                 title="Speedup",
                 note="Against no speculation at the same batch; bands are 80 % intervals.",
-                figure=charts.speedup_figure(answer, context),
+                figure=charts.speedup_figure(answer, context, usd_per_hour=usd_per_hour),
             ),
             Card(
                 title="Throughput",
                 note="Tokens per second of the whole batch.",
-                figure=charts.throughput_figure(answer, context),
+                figure=charts.throughput_figure(answer, context, usd_per_hour=usd_per_hour),
             ),
             Card(
                 title="Step time",

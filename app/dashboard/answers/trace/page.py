@@ -26,6 +26,7 @@ from app.dashboard.answers.trace.pair import (
     pair_words,
 )
 from app.dashboard.asking import Asked, Values
+from app.dashboard.changes import asking_along
 from app.dashboard.held import OWN_FILE
 from app.dashboard.recorded import recorded
 from app.dashboard.state import State, command
@@ -78,7 +79,8 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> PageA
             raise InputError("holds no positions", key="trace", value=name)
     first, k = traces[name], state.draft_tokens
     asked = asked_trace(state, [OWN_FILE if trace == own else trace for trace in traces])
-    tokens = _tokens_per_step(state, name, uploaded) if len(traces) == 1 else 0.0
+    alone = _replayed(state, name, uploaded) if len(traces) == 1 else None
+    tokens = 0.0 if alone is None else alone.chains[0].tokens_per_step
     pair = (
         pair_of(first, traces[state.other_trace], k, seed=state.seed) if len(traces) > 1 else None
     )
@@ -133,10 +135,13 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> PageA
                     "correlation",
                 ),
             ),
-            Card(
-                title="Law against replay",
-                note="The law is fitted at K = 1; replay counts what happened.",
-                figure=_lines(law, "draft tokens K", "tokens per step"),
+            asking_along(
+                Card(
+                    title="Law against replay",
+                    note="The law is fitted at K = 1; replay counts what happened.",
+                    figure=_lines(law, "draft tokens K", "tokens per step"),
+                ),
+                "draft_tokens",
             ),
         ],
         tables=(
@@ -155,6 +160,9 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> PageA
                 *(f"{name}: {note}" for name, trace in traces.items() for note in _notes(trace)),
             ]
         ),
+        command_answer=(
+            (lambda: alone) if alone is not None else asked.answer if own is None else None
+        ),
     )
 
 
@@ -172,7 +180,7 @@ def asked_trace(state: State, recordings: Sequence[str]) -> Asked:
     return Asked(verb=TracesCompareQuestion, values={**values, "seed": state.seed})
 
 
-def _tokens_per_step(state: State, name: str, uploaded: AcceptanceTrace | None) -> float:
+def _replayed(state: State, name: str, uploaded: AcceptanceTrace | None) -> ReplayedDrafts:
     """What `replay` answers of one recording; one of the session lies in a file meanwhile."""
     with tempfile.TemporaryDirectory(prefix="rooftree-session-") as folder:
         place = name
@@ -181,8 +189,7 @@ def _tokens_per_step(state: State, name: str, uploaded: AcceptanceTrace | None) 
             write_acceptance(uploaded, Path(place))
         answer = asked_trace(state, [place]).answer()
     assert isinstance(answer, ReplayedDrafts)
-    (row,) = answer.chains
-    return row.tokens_per_step
+    return answer
 
 
 def own_name(trace: AcceptanceTrace) -> str:

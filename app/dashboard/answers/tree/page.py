@@ -14,7 +14,7 @@ from app.dashboard.answer import Card, DeferredAnswer, Figure, PageAnswer, scena
 from app.dashboard.answers.tree.published_trees import published_trees, tokens_per_step
 from app.dashboard.answers.unmet import MISSED, missed, nearest_words
 from app.dashboard.asking import Asked
-from app.dashboard.changes import asked_by
+from app.dashboard.changes import asked_by, asking_along
 from app.dashboard.question import where_asked
 from app.dashboard.recorded import recorded, tree_traces
 from app.dashboard.state import State
@@ -74,20 +74,24 @@ def answer_tree(state: State) -> PageAnswer:
                 note="From the last known token down; colour and size: how often a step keeps it.",
                 figure=tree_figure(tree, path_acceptance(trace, tree)),
             ),
-            Card(
-                title="Tokens per step against size",
-                note="Replayed on the recording that chose the trees.",
-                figure=_curves(
-                    lines,
-                    {label: [p.tokens_per_step for p in points] for label, points in lines.items()},
-                    (tree.draft_tokens, row.tokens_per_step),
-                    [a.tokens_per_step for a in published],
-                    "tokens per step",
+            asking_along(
+                Card(
+                    title="Tokens per step against size",
+                    note="Replayed on the recording that chose the trees.",
+                    figure=_curves(
+                        lines,
+                        {label: [p.tokens_per_step for p in ps] for label, ps in lines.items()},
+                        (tree.draft_tokens, row.tokens_per_step),
+                        [a.tokens_per_step for a in published],
+                        "tokens per step",
+                    ),
                 ),
+                "tree_nodes",
             ),
         ],
         files={"tree.json": lambda: _written(tree)},
         notes=_notes(trace, configuration.deployment.model),
+        command_answer=lambda: answer,
         deferred=lambda: _deferred(configuration, name, state, tree, lines, published),
     )
 
@@ -166,10 +170,13 @@ def _deferred(
     figure = _curves(lines, rates, (state.tree_nodes, best), known_rates, "tokens/s, whole batch")
     return DeferredAnswer(
         cards=[
-            Card(
-                title="Tokens per second against size",
-                note="A larger tree costs a longer step.",
-                figure=figure,
+            asking_along(
+                Card(
+                    title="Tokens per second against size",
+                    note="A larger tree costs a longer step.",
+                    figure=figure,
+                ),
+                "tree_nodes",
             )
         ],
         tables=[

@@ -1,0 +1,75 @@
+"""Which files does a reader take along from a page: a report, and the rows of the answer?
+
+The report is one page of paper with what the page says; the rows are those that the command line of
+the page writes with `--csv`. Leaves out engine files, which the answer names itself, and pictures
+and numbers of one chart (`chart_component`).
+"""
+
+from urllib.parse import urlencode, urlsplit
+
+from app.dashboard.answer import DeferredAnswer, PageAnswer
+from app.dashboard.answers.validation.badge import sure_of
+from app.dashboard.held import as_shown
+from app.dashboard.pages import completed
+from app.dashboard.state import State, address
+from app.dashboard.wording import TITLES
+from app.render.csv import csv_text
+from app.render.html.sheet import Sheet, sheet_page
+from app.render.json import jsonable
+from hardware_profiles.errors import RooftreeError
+
+
+def report(answer: PageAnswer, state: State, question: str, url: str) -> bytes:
+    """A page's answer as one HTML page, with the charts that come later.
+
+    Args:
+        answer: of the page.
+        state: the page's question.
+        question: in words.
+        url: that the browser shows, whose query may be behind; empty where it is not known.
+    """
+    rest, sure = _rest(answer, state), sure_of(answer, state)
+    return sheet_page(
+        Sheet(
+            title=TITLES[state.page],
+            question=question,
+            headline=answer.headline,
+            sure=None if sure is None else (sure.verdict, sure.sentence),
+            numbers=answer.numbers,
+            figures=[(c.title, c.note, c.figure) for c in (*answer.cards, *rest.cards)],
+            notes=[*answer.notes, *rest.notes],
+            command=answer.command,
+            link=link_of(state, url),
+        )
+    ).encode()
+
+
+def _rest(answer: PageAnswer, state: State) -> DeferredAnswer:
+    """What comes later on the page; nothing where that has no answer, as the page says itself."""
+    if answer.deferred is None:
+        return DeferredAnswer()
+    try:
+        return answer.deferred() if answer.own_file else completed(state)
+    except RooftreeError:
+        return DeferredAnswer()
+
+
+def link_of(state: State, url: str) -> str:
+    """The address of a state's page, on the server of an address that the browser shows."""
+    here = urlsplit(url)
+    place = f"{here.scheme}://{here.netloc}/" if here.netloc else ""
+    return f"{place}{state.page}?{urlencode(address(state))}"
+
+
+def rows(answer: PageAnswer) -> bytes:
+    """The rows of a page's answer as its command line writes them with `--csv`, without the
+    server's folders.
+
+    Args:
+        answer: whose command answers with rows.
+
+    Raises:
+        RooftreeError: the command has no answer.
+    """
+    assert answer.command_answer is not None
+    return as_shown(csv_text(jsonable(answer.command_answer().own_rows))).encode()
