@@ -16,7 +16,8 @@ from app.dashboard import chart_component
 from app.dashboard.answer import Change, EngineStart, PageAnswer
 from app.dashboard.answers.validation.badge import COLOURS, MORE, badge_link, sure_of
 from app.dashboard.code_block import code_block
-from app.dashboard.controls.bar import ask_questions, refused_config, summary
+from app.dashboard.controls.bar import ask_questions, summary
+from app.dashboard.controls.files import refused_files
 from app.dashboard.controls.widgets import moved, rejected, set_widgets
 from app.dashboard.held import as_shown
 from app.dashboard.pages import ASKED_BY_BUTTON, answered, answering, completed
@@ -53,7 +54,7 @@ def page() -> None:
         st.warning(f"Left out of the link: {more:,} more parts")
     if refusals := [
         *rejected(),
-        *refused_config(),
+        *refused_files(),
     ]:  # the answer would be that of what was typed before
         for message in refusals:
             st.warning(plain(message))

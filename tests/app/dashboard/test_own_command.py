@@ -35,7 +35,7 @@ PLACES = st.fixed_dictionaries(
         "tp": st.sampled_from([1, 4]),
         "batch": st.sampled_from([1, 12, 200]),
         "context": st.sampled_from([256, 3000]),
-        "bandwidth_ratio": st.sampled_from([1.0, 0.25, 2.0]),
+        "bandwidth_gb_per_s": st.sampled_from([0.0, 800.0, 6700.0]),
         "slo_tpot": st.sampled_from([0.0, 15.0]),
     }
 )

@@ -22,6 +22,7 @@ from app.dashboard import pages  # noqa: E402
 from app.dashboard.answer import DeferredAnswer  # noqa: E402
 from app.dashboard.answers import every_device, hardware  # noqa: E402
 from app.dashboard.controls.bar import BEHIND, INLINE, QUESTION, words  # noqa: E402
+from app.dashboard.device_numbers import DEVICE_NUMBERS  # noqa: E402
 from app.dashboard.measured import measured_results  # noqa: E402
 from app.dashboard.state import FIELDS, PAGES, State, address, from_query  # noqa: E402
 from app.dashboard.wording import TITLES  # noqa: E402
@@ -65,11 +66,10 @@ CHANGES = {
     "depth": 3,
     "slo_tpot": 500.0,
     "slo_ttft": 5000.0,
-    "bandwidth_ratio": 1.5,
-    "peak_ratio": 1.5,
-    "memory_ratio": 1.5,
-    "link_ratio": 1.5,
-    "price_ratio": 1.5,
+    **dict.fromkeys(DEVICE_NUMBERS, 1000.0),
+    "draft_bytes": "350MB",
+    "draft_passes": 4,
+    "draft_name": "ours",
     "tp": 2,
     "rate": 2.0,
     "count": 10,
@@ -282,8 +282,8 @@ def test_how_sure_names_no_folder_of_the_server():
     assert "config" in chip and "rooftree-models" not in chip
 
 
-def test_the_bar_says_that_the_device_is_a_changed_one():
-    assert words("Hardware", State(bandwidth_ratio=0.5)) == "1 × h100-sxm, changed · vllm"
+def test_the_bar_says_that_the_device_is_a_modified_one():
+    assert words("Hardware", State(memory_gb=40.0)) == "1 × h100-sxm, modified · vllm"
     assert words("Hardware", State()) == "1 × h100-sxm · vllm"
 
 
