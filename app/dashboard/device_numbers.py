@@ -5,10 +5,11 @@ it; 0 stands for the number as sold. Leaves out what else a question says (`stat
 (`controls`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from app.dashboard.held import device_place
+from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 from hardware_profiles.profile import DTYPES, PEAK_RANGE, Device
 from hardware_profiles.units import GIGA, TERA
@@ -67,7 +68,46 @@ def number_as_sold(device: str, name: str) -> float | None:
     Raises:
         InputError: there is no such device.
     """
-    number, record = DEVICE_NUMBERS[name], load_device(device_place(device))
+    return number_of(load_device(device_place(device)), name)
+
+
+def number_of(device: Device, name: str) -> float | None:
+    """A number of a device in the unit of its field; None where the device has none.
+
+    Args:
+        device: with the numbers that it has now.
+        name: field of the question.
+    """
+    number = DEVICE_NUMBERS[name]
     table, _, dtype = number.key.partition(".")
-    value = getattr(record, table).get(dtype) if dtype else getattr(record, table)
+    value = getattr(device, table).get(dtype) if dtype else getattr(device, table)
     return None if value is None else value / number.factor
+
+
+def modified_numbers(device: str, overrides: Sequence[str]) -> dict[str, float]:
+    """The numbers that values of `--set` make of a device, by field of the question.
+
+    Example:
+        >>> modified_numbers("h100-sxm", ["device.memory_bytes=141GB"])
+        {'memory_gb': 141.0}
+
+    Args:
+        device: shipped name.
+        overrides: `device.KEY=VALUE`.
+
+    Raises:
+        InputError: a number that no question of a page changes, or as `load_device`.
+    """
+    if not overrides:
+        return {}
+    fields = {f"device.{number.key}": name for name, number in DEVICE_NUMBERS.items()}
+    modified, numbers = load_device(device, overrides), {}
+    for text in overrides:
+        key = text.partition("=")[0].strip()
+        if key not in fields:
+            rule = f"is no number that a page changes: {', '.join(fields)}"
+            raise InputError(rule, key="set", value=key)
+        if not (value := number_of(modified, fields[key])):
+            raise InputError("must be above 0 on a page", key=key, value=text)
+        numbers[fields[key]] = value
+    return numbers
