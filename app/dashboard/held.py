@@ -192,7 +192,9 @@ def hold_config(content: bytes) -> str:
     name = _named(OWN, written)
     with _lock:
         if name not in _configs:
-            _configs[name] = _kept(name, SHOWN, written, lambda place: load_model(str(place)))
+            _configs[name] = _read_and_held(
+                name, SHOWN, written, lambda place: load_model(str(place))
+            )
             _forget_oldest(_configs)
         _configs.move_to_end(name)
     return name
@@ -208,7 +210,7 @@ def hold_device(content: bytes) -> str:
     name = _named(DEVICE, content)
     with _lock:
         if name not in _devices:
-            place = _kept(name, "device.toml", content, load_device)
+            place = _read_and_held(name, "device.toml", content, load_device)
             own = place.with_name(f"{load_device(place).name}.toml")
             _devices[name] = place.rename(own)
             _forget_oldest(_devices)
@@ -230,7 +232,7 @@ def hold_method(content: bytes) -> str:
         if name not in _methods:
             if len(_methods) == MOST_HELD:
                 raise InputError(f"a server keeps {MOST_HELD} methods at most", key="upload")
-            place = _kept(name, "method.toml", content, _require_drafting)
+            place = _read_and_held(name, "method.toml", content, _require_drafting)
             method = read_method_file(place)
             place = place.rename(place.with_name(f"{method.slug}.toml"))
             slug = f"{method.slug}-{name.removeprefix(METHOD)[:8]}"
@@ -260,7 +262,7 @@ def _named(kind: str, content: bytes) -> str:
     return kind + hashlib.sha256(content).hexdigest()[:16]
 
 
-def _kept(name: str, file: str, content: bytes, read: Callable[[Path], object]) -> Path:
+def _read_and_held(name: str, file: str, content: bytes, read: Callable[[Path], object]) -> Path:
     """A file in a folder of its own, once it has been read without an error."""
     place = _folder() / name / file
     place.parent.mkdir(exist_ok=True)

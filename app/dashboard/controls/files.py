@@ -35,7 +35,7 @@ class OwnFile:
     asked: Callable[[State, bytes], State]
 
 
-_KEPT = (
+_HELD_HERE = (
     "This server keeps the file until it stops, so that your link works here; elsewhere the file has"
     " to be given again."
 )
@@ -55,19 +55,19 @@ OWN_FILES: Mapping[str, OwnFile] = {
     "model": OwnFile(
         label="Or a `config.json`",
         suffix="json",
-        help=f"Shapes alone are read. {_KEPT}",
+        help=f"Shapes alone are read. {_HELD_HERE}",
         asked=lambda state, content: replace(state, model=hold_config(content)),
     ),
     "device": OwnFile(
         label="Or the TOML file of a device",
         suffix="toml",
-        help=f"`rooftree devices new my-card --like NEAREST` writes one to begin with. {_KEPT}",
+        help=f"`rooftree devices new my-card --like NEAREST` writes one to begin with. {_HELD_HERE}",
         asked=_on_own_device,
     ),
     "method": OwnFile(
         label="Or the TOML file of a method",
         suffix="toml",
-        help=f"`rooftree methods new mine --like NEAREST` writes one to begin with. {_KEPT}",
+        help=f"`rooftree methods new mine --like NEAREST` writes one to begin with. {_HELD_HERE}",
         asked=_with_own_method,
     ),
 }
