@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from app.dashboard.device_numbers import modified_numbers
 from app.dashboard.held import is_known_model
 from app.dashboard.state import State, address, from_query
 from costmodel.architectures.library import load_model, model_names
@@ -26,14 +27,12 @@ def state_of(chosen: DecodingConfiguration) -> State:
         chosen: any configuration; of a schedule the K at its batch.
 
     Raises:
-        InputError: a part that no link can say: a file's path, an override, another number format
-            of the cache.
+        InputError: a part that no link can say: a file's path, an override of a constant, another
+            number format of the cache.
     """
     where = chosen.deployment
-    if where.overrides or where.transforms:
-        raise InputError(
-            "a link names a shipped device and model without overrides", key="deployment"
-        )
+    if where.transforms:
+        raise InputError("a link names a model as it was published", key="transforms")
     if chosen.topology not in ("off", "chain", "tree"):
         raise InputError("a link shows chains and static trees", key="shape", value=chosen.topology)
     batch = chosen.batch or 1
@@ -43,6 +42,7 @@ def state_of(chosen: DecodingConfiguration) -> State:
     query = {
         "model": where.model if is_known_model(where.model) else load_model(where.model).name,
         "device": where.device,
+        **modified_numbers(where.device, where.overrides),
         "engine": where.engine,
         "dtype": where.dtype,
         "kv_dtype": where.kv_dtype,
@@ -54,7 +54,11 @@ def state_of(chosen: DecodingConfiguration) -> State:
         **shape,
     }
     state, wrong = from_query(
-        {name: str(value) for name, value in query.items() if value is not None}
+        {
+            name: f"{value:.10g}" if isinstance(value, float) else str(value)
+            for name, value in query.items()
+            if value is not None
+        }
     )
     if wrong:
         raise InputError(f"cannot stand in a link: {wrong[0]}")
@@ -63,10 +67,15 @@ def state_of(chosen: DecodingConfiguration) -> State:
 
 def _drafter(chosen: DecodingConfiguration) -> dict[str, object]:
     """The method, and where its acceptance is known from."""
+    own: dict[str, object] = {
+        "draft_name": chosen.draft_name,
+        "draft_passes": chosen.draft_passes,
+        "draft_bytes": None if chosen.draft_bytes is None else f"{chosen.draft_bytes:.10g}",
+    }
     if chosen.trace is not None:
-        return {"known_by": "recording", "trace": chosen.trace, "method": chosen.method}
+        return {"known_by": "recording", "trace": chosen.trace, "method": chosen.method, **own}
     rates = [f"{rate:.6f}".rstrip("0").rstrip(".") for rate in chosen.acceptance_by_depth or ()]
-    values: dict[str, object] = {"method": chosen.method, "draft": _shipped(chosen.draft_model)}
+    values = {"method": chosen.method, "draft": _shipped(chosen.draft_model), **own}
     if len(rates) == 1:
         return values | {"known_by": "rate", "acceptance": rates[0]}
     return values | ({"known_by": "rates", "acceptance": ",".join(rates)} if rates else {})

@@ -18,7 +18,8 @@ from app.dashboard.answer import Change, EngineStart, PageAnswer
 from app.dashboard.answers.validation.badge import sure_of
 from app.dashboard.changes import asked_by_point
 from app.dashboard.code_block import code_block
-from app.dashboard.controls.bar import ask_questions, refused_config, summary
+from app.dashboard.controls.bar import ask_questions, summary
+from app.dashboard.controls.files import refused_files
 from app.dashboard.controls.widgets import moved, rejected, set_widgets
 from app.dashboard.pages import ASKED_BY_BUTTON, answered, answering, completed
 from app.dashboard.pinned import PIN, RELEASE, beside, pinned_question, pinned_text
@@ -64,7 +65,7 @@ def page() -> None:
         st.warning(f"Left out of the link: {more:,} more parts")
     if refusals := [
         *rejected(),
-        *refused_config(),
+        *refused_files(),
     ]:  # the answer would be that of what was typed before
         for message in refusals:
             st.warning(plain(message))

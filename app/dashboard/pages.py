@@ -12,7 +12,9 @@ from importlib import import_module
 from threading import RLock
 
 from app.dashboard.answer import DeferredAnswer, PageAnswer
-from app.dashboard.state import FACTORS, State, with_values
+from app.dashboard.device_numbers import DEVICE_NUMBERS
+from app.dashboard.question import DRAFTER_CARD
+from app.dashboard.state import State, with_values
 
 CACHED_ANSWERS = 512
 _turns = tuple(RLock() for _ in range(64))
@@ -22,7 +24,7 @@ FOLDERS = frozenset({"run", "tree", "trace", "diffusion", "validation"})
 _WHERE = (
     "model",
     "device",
-    *FACTORS,
+    *DEVICE_NUMBERS,
     "engine",
     "dtype",
     "kv_dtype",
@@ -34,7 +36,7 @@ _WHERE = (
     "seed",
 )
 ASKED = {
-    "tree": (*_WHERE, "trace", "tree_nodes", "depth"),
+    "tree": (*_WHERE, *DRAFTER_CARD, "trace", "tree_nodes", "depth"),
     "trace": ("trace", "other_trace", "draft_tokens", "seed"),
     "diffusion": (
         *_WHERE,

@@ -6,12 +6,14 @@ and `--trace` would say. Leaves out the widgets (`controls`) and what is answere
 
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from app.dashboard.asking import Value
-from app.dashboard.held import model_place, recording_place
+from app.dashboard.held import device_place, model_place, recording_place
 from app.dashboard.state import State, milliseconds, overrides, rate_of, rivals_of, with_values
+from app.questions.values import Bytes
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import Acceptance, accepted_by, geometric, law_for
@@ -28,7 +30,17 @@ from traces.replay.bootstrap import RequestDraws, request_draws
 
 PLAIN = "plain-decoding"
 UNNAMED = "speculative-decoding"  # of a recording that names no method
-DRAFTED = ("method", "known_by", "acceptance", "trace", "upload", "draft", "rivals")
+DRAFTER_CARD = ("draft_name", "draft_passes", "draft_bytes")
+DRAFTED = (
+    "method",
+    "known_by",
+    "acceptance",
+    "trace",
+    "upload",
+    "draft",
+    *DRAFTER_CARD,
+    "rivals",
+)
 
 
 def limits_of(state: State) -> Limits:
@@ -56,13 +68,35 @@ def where_asked(state: State) -> dict[str, Value]:
 def drafters_asked(state: State) -> dict[str, Value]:
     """What `optimize` is asked of the drafters that compete, by field."""
     needed = not state.method or load_method(state.method).needs_draft_model
-    return {"draft": state.draft if needed else None, **drafter_options(state)}
+    return {
+        "draft": state.draft if needed else None,
+        **own_drafter_asked(state),
+        **drafter_options(state),
+    }
 
 
 def drafter_asked(state: State) -> dict[str, Value]:
     """What verbs that take one drafter are asked of the first, by field."""
     draft = state.draft and scenario(state).draft_model  # refused where no draft model is used
-    return {"draft": draft, **drafter_options(state, alone=True)}
+    return {"draft": draft, **own_drafter_asked(state), **drafter_options(state, alone=True)}
+
+
+def own_drafter_asked(state: State) -> dict[str, Value]:
+    """What verbs are asked of a drafter that the state describes by its passes, by field; nothing
+    where it describes none.
+    """
+    return {name: getattr(state, name) for name in DRAFTER_CARD} if state.draft_bytes else {}
+
+
+def own_drafter_fields(state: State) -> dict[str, Any]:
+    """The same as fields of a configuration."""
+    if not state.draft_bytes:
+        return {}
+    return {
+        "draft_name": state.draft_name or None,
+        "draft_passes": state.draft_passes,
+        "draft_bytes": Bytes().read(state.draft_bytes),
+    }
 
 
 def draft_asked(state: State) -> dict[str, Value]:
@@ -75,10 +109,10 @@ def draft_asked(state: State) -> dict[str, Value]:
 
 
 def deployment(state: State) -> DeploymentNames:
-    """Where the model runs, with the state's factors on the device."""
+    """Where the model runs, with the numbers of the device that the state changes."""
     return DeploymentNames(
         model=model_place(state.model),
-        device=state.device,
+        device=device_place(state.device),
         engine=state.engine,
         dtype=state.dtype or None,
         kv_dtype=state.kv_dtype or None,
@@ -100,6 +134,16 @@ def drafters(state: State) -> tuple[Source, ...]:
 
 
 def _compared(state: State) -> tuple[Source, ...]:
+    sources = _named(state)
+    if not state.draft_bytes:
+        return sources
+    described = DecodingConfiguration(
+        deployment=DeploymentNames(model=model_place(state.model)), **own_drafter_fields(state)
+    )
+    return tuple(competing(described, sources))
+
+
+def _named(state: State) -> tuple[Source, ...]:
     model = model_place(state.model)
     rivals = [drafter_source(rival, model=model) for rival in rivals_of(state.rivals)]
     if (path := own_recording(state)) is not None:
@@ -107,7 +151,9 @@ def _compared(state: State) -> tuple[Source, ...]:
         return (own, *rivals)
     if text := own_drafter(state):
         return (drafter_source(text, model=model), *rivals)
-    plain = DecodingConfiguration(method=PLAIN, deployment=DeploymentNames(model=model))
+    plain = DecodingConfiguration(
+        method=PLAIN, deployment=DeploymentNames(model=model), **own_drafter_fields(state)
+    )
     return (*default_drafters(plain)[1], *rivals)
 
 
@@ -122,7 +168,7 @@ def has_recordings(state: State) -> bool:
 def own_drafter(state: State) -> str:
     """The reader's drafter as `--drafter` takes it; empty where none is named."""
     if not state.method:
-        return ""
+        return f"{UNNAMED}:{stated}" if (stated := _stated_rates(state)) else ""
     if (path := own_recording(state)) is not None:
         return f"{state.method}:{trace_name(path)}"
     source = {
@@ -130,6 +176,16 @@ def own_drafter(state: State) -> str:
         "rates": f":{state.acceptance}" if state.acceptance else "",
     }
     return state.method + source.get(state.known_by, "")
+
+
+def _stated_rates(state: State) -> str:
+    """What is accepted of a drafter that is described by its passes and by no method; empty where
+    no rates are stated of one.
+    """
+    if not state.draft_bytes or state.known_by not in ("rate", "rates"):
+        return ""
+    is_one = state.known_by == "rate" or not state.acceptance
+    return f"{rate_of(state):g}" if is_one else state.acceptance
 
 
 def own_recording(state: State) -> Path | None:
@@ -154,6 +210,8 @@ def drafter_options(state: State, *, alone: bool = False) -> dict[str, str | tup
             spelled out.
     """
     rivals = [] if alone else rivals_of(state.rivals)
+    if not state.method and (stated := _stated_rates(state)):
+        return {"acceptance": stated, "drafter": tuple(rivals)}
     text, known_by_file = own_drafter(state), state.known_by in ("recording", "upload")
     if known_by_file and not state.method:
         path = own_recording(state)
@@ -179,16 +237,21 @@ def scenario(state: State, *, method: str | None = None) -> DecodingConfiguratio
         state: the page's question.
         method: another method, whose draft model the state names.
     """
-    where = deployment(state)
+    where, own = deployment(state), own_drafter_fields(state)
     if method is not None:
         needs = load_method(method).needs_draft_model
         return DecodingConfiguration(
-            method=method, draft_model=(state.draft or None) if needs else None, deployment=where
+            method=method,
+            draft_model=(state.draft or None) if needs else None,
+            deployment=where,
+            **own,
         )
-    plain = DecodingConfiguration(method=PLAIN, draft_model=state.draft or None, deployment=where)
+    plain = DecodingConfiguration(
+        method=PLAIN, draft_model=state.draft or None, deployment=where, **own
+    )
     first = competing(plain, drafters(state))[0]
     return DecodingConfiguration(
-        method=first.method, draft_model=first.draft_model, deployment=where
+        method=first.method, draft_model=first.draft_model, deployment=where, **own
     )
 
 

@@ -8,15 +8,16 @@ widgets (`controls.widgets`).
 import math
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
-from app.dashboard.held import is_known_model
+from app.dashboard.device_numbers import DEVICE_NUMBERS
+from app.dashboard.former_links import by_field
+from app.dashboard.held import is_held_device, is_known_model, shown_device
 from app.questions import fields as table
 from app.questions.field import (
     Control,
@@ -27,13 +28,14 @@ from app.questions.field import (
     row_of,
     stated_words,
 )
+from app.questions.values import Bytes
 from costmodel.architectures.library import model_names
 from costmodel.engine_library import engine_names
-from costmodel.method_library import load_method, method_names
+from costmodel.method_library import is_method_file, load_method, method_names
 from costmodel.optimizers.drafters.named_drafters import drafter_source
 from costmodel.passes.formats import recipe_names
 from hardware_profiles.errors import InputError, UnknownNameError
-from hardware_profiles.loader import device_names, load_device
+from hardware_profiles.loader import device_names
 from hardware_profiles.units import MILLI
 from traces.kinds.refine_policy import CACHES, COMMIT_RULES
 from traces.library import recordings, shipped_confidence
@@ -52,16 +54,6 @@ CHOICES: Mapping[str, Sequence[str]] = {
     "cache": tuple(CACHES),
 }
 """What a field may hold that holds one of few words."""
-FACTORS = ("bandwidth_ratio", "peak_ratio", "memory_ratio", "link_ratio", "price_ratio")
-FORMER_KEYS = {
-    "against": "rivals",
-    "acceptance_ratio": "acceptance",
-    "rates": "acceptance",
-    "slo_tpot_ms": "slo_tpot",
-    "slo_ttft_ms": "slo_ttft",
-    "prompt": "recorded_prompt",
-}
-"""Keys of earlier links, which still open, with the fields that they state."""
 USUAL_RATE = 0.7
 MOST_TEXT = 200
 MOST_PINNED = 2000
@@ -70,13 +62,20 @@ _RATES = r"(?:1(?:\.0{1,6})?|0?\.[0-9]{1,6}|0)"
 RATES = re.compile(rf"(?:{_RATES}(?:,{_RATES}){{0,31}})?", re.ASCII)
 _PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 _NAME = re.compile(rf"(?:(?:{_PART}/)?{_PART})?", re.ASCII)  # a recording's may lie in a folder
-_RATIOS = (0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0)
 
 
-def _factor(label: str, help: str) -> Field:
-    """A row for a factor on a number of the device, which becomes a value of `--set`."""
-    control = Control(label, help, least=_RATIOS[0], most=_RATIOS[-1], ticks=_RATIOS)
-    return Field(f"{label}.", Group.HARDWARE, control=control)
+def _number(name: str, label: str, help: str) -> Field:
+    """A row for a number of the device, which becomes a value of `--set`."""
+    control = Control(label, help, most=DEVICE_NUMBERS[name].most, empty="as sold")
+    return Field(f"{label}; 0: as sold.", Group.HARDWARE, control=control)
+
+
+def _peak(dtype: str) -> Field:
+    return _number(
+        f"{dtype}_tflop_per_s",
+        f"Peak rate in {dtype} (TFLOP/s)",
+        "Dense arithmetic, which bounds large batches; a multiply-add counts two.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,6 +120,9 @@ class State:
     ] = "published"
     acceptance: Annotated[str, row_of(table.Acceptance)] = ""
     draft: Annotated[str, row_of(table.Draft)] = ""
+    draft_name: Annotated[str, row_of(table.DraftName)] = ""
+    draft_passes: Annotated[int, row_of(table.DraftPasses)] = 1
+    draft_bytes: Annotated[str, row_of(table.DraftBytes)] = ""
     trace: Annotated[str, row_of(table.Trace)] = ""
     upload: Annotated[
         str,
@@ -248,19 +250,34 @@ class State:
     ] = 6
     slo_tpot: Annotated[float, row_of(table.SloTpot)] = 0.0
     slo_ttft: Annotated[float, row_of(table.SloTtft)] = 0.0
-    bandwidth_ratio: Annotated[
-        float, _factor("Bandwidth (× as sold)", "Memory bandwidth, which bounds small batches.")
-    ] = 1.0
-    peak_ratio: Annotated[
-        float, _factor("Peak rates (× as sold)", "Arithmetic rates, which bound large batches.")
-    ] = 1.0
-    memory_ratio: Annotated[
-        float, _factor("Memory (× as sold)", "Capacity, which bounds batch and context.")
-    ] = 1.0
-    link_ratio: Annotated[
-        float, _factor("Link (× as sold)", "Rate between devices that share the model.")
-    ] = 1.0
-    price_ratio: Annotated[float, _factor("Price (× as listed)", "Of an hour of the device.")] = 1.0
+    memory_gb: Annotated[
+        float, _number("memory_gb", "Memory (GB)", "Capacity, which bounds batch and context.")
+    ] = 0.0
+    bandwidth_gb_per_s: Annotated[
+        float,
+        _number(
+            "bandwidth_gb_per_s",
+            "Memory bandwidth (GB/s)",
+            "Rate of the device's own memory, which bounds small batches.",
+        ),
+    ] = 0.0
+    fp32_tflop_per_s: Annotated[float, _peak("fp32")] = 0.0
+    bf16_tflop_per_s: Annotated[float, _peak("bf16")] = 0.0
+    fp16_tflop_per_s: Annotated[float, _peak("fp16")] = 0.0
+    fp8_tflop_per_s: Annotated[float, _peak("fp8")] = 0.0
+    int8_tflop_per_s: Annotated[float, _peak("int8")] = 0.0
+    fp4_tflop_per_s: Annotated[float, _peak("fp4")] = 0.0
+    link_gb_per_s: Annotated[
+        float,
+        _number(
+            "link_gb_per_s",
+            "Link (GB/s)",
+            "Rate to another device that shares the model, per direction.",
+        ),
+    ] = 0.0
+    price_usd_per_hour: Annotated[
+        float, _number("price_usd_per_hour", "Price ($ per hour)", "Of one device.")
+    ] = 0.0
     tp: Annotated[int, row_of(table.TensorParallel)] = 1
     rate: Annotated[float, row_of(table.Rate)] = 4.0
     count: Annotated[int, row_of(table.Count)] = 100
@@ -327,6 +344,9 @@ def _checked_text(name: str, text: str) -> str:
     elif name == "acceptance":
         if not RATES.fullmatch(text):
             rule = "must be rates in 0..1 separated by commas"
+    elif name == "draft_bytes":
+        if text:
+            _require_bytes(name, text)
     elif name == "rivals":
         for drafter in rivals_of(text):
             _require_drafter(drafter)
@@ -334,10 +354,21 @@ def _checked_text(name: str, text: str) -> str:
         if len(text) > MOST_PINNED or from_query(dict(parse_qsl(text)))[1] or "pinned=" in text:
             rule = "must be the query of a link"
     elif not _NAME.fullmatch(text):
-        rule = "must be a shipped name"
+        rule = (
+            "must be letters and digits, with dots, dashes or underscores between"
+            if name == "draft_name"
+            else "must be a shipped name"
+        )
     if rule:
         raise InputError(rule, key=name, value=text[:MOST_TEXT])
     return text
+
+
+def _require_bytes(name: str, text: str) -> None:
+    try:
+        Bytes().read(text)
+    except InputError as error:
+        raise InputError(error.message, key=name, value=text[:MOST_TEXT]) from None
 
 
 def rivals_of(text: str) -> list[str]:
@@ -365,7 +396,9 @@ def _require_drafter(text: str) -> None:
     Raises:
         InputError: saying why.
     """
-    _, colon, source = text.partition(":")
+    method, colon, source = text.partition(":")
+    if is_method_file(method):
+        raise InputError("must name a method, not a file", key="rivals", value=text[:MOST_TEXT])
     if colon and re.fullmatch(r"[A-Za-z].*", source) and not source.startswith("length="):
         _require_known("trace", source)
     if len(text) > MOST_TEXT or (colon and not re.fullmatch(r"[\w.,=@ +-]+", source, re.ASCII)):
@@ -391,7 +424,7 @@ def query_values(query: Mapping[str, str]) -> tuple[dict[str, str | int | float]
     """The values of fields that a query states, and a message for every part that cannot be."""
     values: dict[str, str | int | float] = {}
     wrong: list[str] = []
-    for name, text in _by_field(query):
+    for name, text in by_field(query, device=_device_of(query), most=4 * len(FIELDS)):
         try:
             value = checked(name, text)
             _require_known(name, str(value))
@@ -401,22 +434,10 @@ def query_values(query: Mapping[str, str]) -> tuple[dict[str, str | int | float]
     return values, wrong
 
 
-def _by_field(query: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The parts of a link by field, those of earlier links under the names of today."""
-    unused = "acceptance_ratio" if query.get("known_by") == "rates" else "rates"
-    for name, text in islice(query.items(), 4 * len(FIELDS)):
-        field = FORMER_KEYS.get(name, name)
-        if name in FORMER_KEYS and (name == unused or field in query):
-            continue  # the key of today says it, or the other one of two that were kept apart
-        yield field, _decimal(text) if name == "acceptance_ratio" else text
-
-
-def _decimal(text: str) -> str:
-    """A rate as links write it now, which earlier ones wrote as any number, such as `1e-05`."""
-    try:
-        return f"{float(text):.6f}".rstrip("0").rstrip(".")
-    except ValueError:
-        return text
+def _device_of(query: Mapping[str, str]) -> str:
+    """The device that a link asks about, where it can be."""
+    device = query.get("device", "")
+    return device if device in device_names() or is_held_device(device) else State().device
 
 
 def to_query(state: State) -> dict[str, str]:
@@ -486,7 +507,7 @@ def sold_devices() -> Sequence[str]:
 
 def _require_known(name: str, value: str) -> None:
     names = known_names(name)
-    if name == "model" and is_known_model(value):
+    if (name == "model" and is_known_model(value)) or (name == "device" and is_held_device(value)):
         return
     empty = FIELDS[name].default == "" and value == ""
     if names is not None and not empty and value not in names:
@@ -500,29 +521,28 @@ def _require_known(name: str, value: str) -> None:
 
 def as_sold(state: State) -> State:
     """The state with the device as it is sold."""
-    return with_values(state, dict.fromkeys(FACTORS, 1.0))
+    return with_values(state, dict.fromkeys(DEVICE_NUMBERS, 0.0))
+
+
+def is_modified(state: State) -> bool:
+    """Whether a number of the device is another one than as sold."""
+    return any(getattr(state, name) for name in DEVICE_NUMBERS)
+
+
+def device_words(state: State) -> str:
+    """What pages call the device of a state."""
+    return f"{shown_device(state.device)}{', modified' * is_modified(state)}"
 
 
 def overrides(state: State) -> tuple[str, ...]:
-    """`--set` values of the device with the state's factors applied; empty where all are 1."""
-    if all(getattr(state, name) == 1.0 for name in FACTORS):
-        return ()
-    device = load_device(state.device)
-    scaled: list[tuple[str, float]] = []
-    for ratio, key in (
-        (state.bandwidth_ratio, "bandwidth_bytes_per_s"),
-        (state.memory_ratio, "memory_bytes"),
-        (state.link_ratio, "link_bytes_per_s"),
-        (state.price_ratio, "price_usd_per_hour"),
-    ):
-        if ratio != 1.0 and (now := getattr(device, key)):
-            scaled.append((key, now * ratio))
-    if state.peak_ratio != 1.0:
-        scaled += [
-            (f"peak_flops_per_s.{dtype}", peak * state.peak_ratio)
-            for dtype, peak in device.peak_flops_per_s.items()
-        ]
-    return tuple(f"device.{key}={value:.8g}" for key, value in scaled)
+    """`--set` values of the device's numbers that the state changes, in SI; empty where it changes
+    none.
+    """
+    return tuple(
+        f"device.{number.key}={value * number.factor:.10g}"
+        for name, number in DEVICE_NUMBERS.items()
+        if (value := getattr(state, name))
+    )
 
 
 def command(words: Sequence[str], options: Mapping[str, object]) -> str:

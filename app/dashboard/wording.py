@@ -33,7 +33,7 @@ OWN_RECORDING = "A recording or log of your own"
 OWN_TAB = " · a recording of my own"
 ABOUT = (
     "rooftree predicts which speculative-decoding configuration is fastest on your hardware, by how"
-    " much, and how sure that is, and writes the engine's command. Start with the four buttons"
+    " much, and how sure that is, and writes the engine's command. Start with the buttons"
     " above: your model, your devices, your drafter and your limits; every page answers that one"
     " question, and its address is a link to it."
 )

@@ -427,6 +427,15 @@ DraftPasses = Annotated[
         ),
         Group.DRAFTING,
         least=1,
+        control=Control(
+            "Passes per step",
+            (
+                "Forward passes of your drafter before each verification: as many as it drafts"
+                " tokens, or 1 where it drafts them at once."
+            ),
+            least=1,
+            most=MOST_DRAFT_TOKENS,
+        ),
     ),
 ]
 DraftBytes = Annotated[
@@ -435,11 +444,23 @@ DraftBytes = Annotated[
         "Bytes that one of its passes reads, such as 3.5e8 or 350MB.",
         Group.DRAFTING,
         reads=Bytes(),
+        control=Control(
+            "Bytes that a pass reads",
+            (
+                "Such as 350MB: parameters times bytes of each. It makes the drafter one of your"
+                " own, whose acceptance you state."
+            ),
+            empty="none of my own",
+        ),
     ),
 ]
 DraftName = Annotated[
     str | None,
-    Field("What it is called; default: own-drafter. --draft is its checkpoint.", Group.DRAFTING),
+    Field(
+        "What it is called; default: own-drafter. --draft is its checkpoint.",
+        Group.DRAFTING,
+        control=Control("Its name", "What answers call your drafter.", empty="own-drafter"),
+    ),
 ]
 ExitLayer = Annotated[int | None, Field("Layers that an early-exit drafter runs.", Group.DRAFTING)]
 Commit = Annotated[

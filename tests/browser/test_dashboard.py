@@ -82,7 +82,7 @@ def test_the_configuration_is_downloaded_with_its_link_and_command(asked):
     with page.expect_download() as started:
         page.get_by_role("button", name="Download configuration").click()
     body = json.loads(Path(started.value.path()).read_text())
-    assert body["query"] == {"page": "map", "bandwidth_ratio": "2"}
+    assert body["query"] == {"page": "map", "bandwidth_gb_per_s": "6700"}
     assert body["command"].startswith("rooftree optimize")
     assert "--set device.bandwidth_bytes_per_s=" in body["command"]
     assert body["command"] in page.locator(".rooftree-code code").inner_text()

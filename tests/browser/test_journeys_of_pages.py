@@ -7,17 +7,30 @@ import json
 import re
 import shlex
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
 pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
 
 from app.cli.main import main
+from app.dashboard.controls.bar import AS_SOLD
 from app.dashboard.wording import TITLES
 from app.render.charts.charts import digits
 from app.render.html.optimize_sections import schedule_words
 from costmodel.optimizers.recommend import DEFAULT_BATCHES
-from tests.browser.steps import commands, headline, reached, settled, simulated, unfolded
+from tests.browser.steps import (
+    commands,
+    headline,
+    query,
+    reached,
+    settled,
+    simulated,
+    turned_to,
+    typed,
+    unfolded,
+    where,
+)
 from tests.traces.importers.samples import VLLM_LOG
 
 RANKED = "smollm2-135m--early-exit--greedy"
@@ -137,6 +150,40 @@ def test_charts_stand_above_the_fold_and_tabs_say_their_question(asked):
         top = page.locator(".rooftree-card [role=img]").first.bounding_box()["y"]
         assert top < 900 - 150, f"{name}: the chart begins at {top:.0f}"
         assert page.title().startswith(f"{title} llama-3.1-8b · batch 16")
+
+
+def test_an_own_card_and_an_own_drafter_hold_on_every_page_and_in_the_link(asked, capsys):
+    page = asked("page=map&batch=8")
+    card = {
+        "bandwidth_gb_per_s": "6700",
+        "draft_bytes": "350MB",
+        "draft_passes": "4",
+        "draft_name": "ours",
+    }
+    for name, text in card.items():
+        typed(page, name, text)
+        page.keyboard.press("Escape")
+    shown = {}
+    for title in ("Hardware what-if", "Pareto", "What should I run?"):
+        turned_to(page, title)
+        assert query(page) == card | {"model": "llama-3.1-8b", "batch": "8", "known_by": "rate"}
+        assert "h100-sxm, modified" in page.title() and "ours · 0.7" in page.title()
+        line = commands(page)[-1]
+        assert "--set device.bandwidth_bytes_per_s=6.7e+12 --draft-name ours" in line
+        shown[where(page)] = headline(page), line
+    (point,) = said(capsys, shown["hardware"][1])["predictions"]
+    assert shown["hardware"][0].startswith(
+        f"h100-sxm, modified: {digits(point['tokens_per_s'])} tokens/s"
+    )
+    assert shown["run"][0].startswith("Run ours with")
+    other = asked(f"page=hardware&{urlencode(query(page))}")
+    assert (headline(other), commands(other)[-1]) == shown["hardware"]
+    page.locator(".st-key-group-Device-card button").first.click()
+    page.get_by_role("button", name=AS_SOLD).click()
+    page.wait_for_function("!location.search.includes('bandwidth')")
+    settled(page)
+    assert "modified" not in page.title() and "--set" not in commands(page)[-1]
+    page.keyboard.press("Escape")
 
 
 def test_the_front_is_taken_along(asked, capsys):

@@ -58,7 +58,7 @@ def how_sure(where: DeploymentNames, source: Source | None) -> Certainty:
     }
     changed = bool(where.overrides)
     engine = "" if where.engine == "none" else f" in {where.engine}"
-    shown = f"{where.model} on {where.device}{', changed' * changed}{engine}"
+    shown = f"{where.model} on {where.device}{', modified' * changed}{engine}"
     steps = nearest_steps(names)
     known = _of_steps(steps, changed=changed)
     if source is None:

@@ -6,8 +6,9 @@ answers one. Leaves out trees.
 
 from functools import lru_cache
 
-from app.dashboard.question import DRAFTED, PLAIN, deployment, drafters
-from app.dashboard.state import FACTORS, State, with_values
+from app.dashboard.device_numbers import DEVICE_NUMBERS
+from app.dashboard.question import DRAFTED, PLAIN, deployment, drafters, own_drafter_fields
+from app.dashboard.state import State, with_values
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.recommend import compare
@@ -15,7 +16,7 @@ from costmodel.optimizers.recommend import compare
 COMPARED = (
     "model",
     "device",
-    *FACTORS,
+    *DEVICE_NUMBERS,
     "engine",
     "dtype",
     "kv_dtype",
@@ -38,7 +39,10 @@ def chains_of(state: State) -> Contender:
 
 def _chains(state: State) -> Contender:
     plain = DecodingConfiguration(
-        method=PLAIN, draft_model=state.draft or None, deployment=deployment(state)
+        method=PLAIN,
+        draft_model=state.draft or None,
+        deployment=deployment(state),
+        **own_drafter_fields(state),
     )
     (contender,) = compare(plain, drafters(state)[:1], tree_sizes=(), seed=state.seed).contenders
     return contender

@@ -1,6 +1,6 @@
 """What would a device with other numbers do, and which device is best per dollar and per joule?
 
-One configuration of the state's method, on the device with its factors applied, beside a second
+One configuration of the state's method, on the device with its modified numbers, beside a second
 device; and every device that is shipped at its own best layout (`answers.every_device`). Leaves out
 searching (`answers.run`).
 """
@@ -21,6 +21,8 @@ from app.dashboard.answers.every_device import (
     trade_card,
 )
 from app.dashboard.asking import Asked
+from app.dashboard.device_numbers import DEVICE_NUMBERS
+from app.dashboard.held import device_place, is_held_device, shown_device
 from app.dashboard.question import (
     DRAFTED,
     acceptance_words,
@@ -30,7 +32,7 @@ from app.dashboard.question import (
     drafters,
     where_asked,
 )
-from app.dashboard.state import FACTORS, State, as_sold, with_values
+from app.dashboard.state import State, as_sold, device_words, is_modified, with_values
 from app.dashboard.wording import error_words
 from app.questions.predict import PredictQuestion
 from app.render.charts.charts import digits
@@ -45,7 +47,7 @@ Row = dict[str, Any]
 CONFIGURED = (
     "model",
     "device",
-    *FACTORS,
+    *DEVICE_NUMBERS,
     "engine",
     "dtype",
     "kv_dtype",
@@ -81,12 +83,11 @@ def answer_hardware(state: State) -> PageAnswer:
     row = _only(answer)
     assert row.explain is not None
     point = _point(row, state)
-    sold = as_sold(state)
-    changed = sold != state
-    title = f"{state.device}, changed" if changed else state.device
+    sold, title = as_sold(state), device_words(state)
     beside = [_shown(title, point)]
-    if changed:
-        beside.append(_shown(f"{state.device}, as sold", _described(_configured(sold))))
+    if is_modified(state):
+        name = f"{shown_device(state.device)}, as sold"
+        beside.append(_shown(name, _described(_configured(sold))))
     other = _described(_configured(replace(sold, device=state.other_device)))
     return PageAnswer(
         headline=(
@@ -178,8 +179,10 @@ def _deferred(state: State, title: str) -> DeferredAnswer:
 
 
 def _own_plan(state: State) -> list[Row]:
-    """The plan of the state's device with its factors applied; none where they are all 1."""
-    return [] if as_sold(state) == state else plan_rows(asked_plans(state, [state.device]))
+    """The plan of the state's device where it is none of those on sale; none otherwise."""
+    if not is_modified(state) and not is_held_device(state.device):
+        return []
+    return plan_rows(asked_plans(state, [device_place(state.device)]))
 
 
 def _acceptance(state: State) -> Acceptance:

@@ -194,8 +194,8 @@ def _point_words(here: Recommended | RecommendedCells, state: State) -> str:
     (row,) = here.choices
     where = f"batch {row.batch:,} and context {row.context:,}"
     if not row.draft_tokens:
-        return f"Leave {row.method} off at {where}"
-    return f"At {where} draft {row.draft_tokens} with {row.method}: {digits(row.speedup)}×"
+        return f"Leave {row.drafter or row.method} off at {where}"
+    return f"At {where} draft {row.draft_tokens} with {row.drafter}: {digits(row.speedup)}×"
 
 
 def _step(contender: Contender, a: Acceptance) -> StepCost:

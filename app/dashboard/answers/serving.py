@@ -20,6 +20,7 @@ from app.dashboard.question import (
     draft_asked,
     drafter_asked,
     drafters,
+    own_drafter_asked,
     where_asked,
 )
 from app.dashboard.state import State
@@ -112,7 +113,9 @@ def asked_serving(state: State) -> Asked:
 
 
 def _drafter(state: State) -> Values:
-    drafter = {"trace": state.trace} if state.trace else drafter_asked(state)
+    drafter = (
+        {"trace": state.trace, **own_drafter_asked(state)} if state.trace else drafter_asked(state)
+    )
     drafted = {"draft_tokens": str(state.draft_tokens)} if state.trace else draft_asked(state)
     return {**drafter, **drafted}
 

@@ -5,22 +5,33 @@ The bar is a row of buttons that say the question and open its controls; on a na
 stands for all. Leaves out the widgets (`widgets`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import streamlit as st
 
-from app.dashboard.controls.widgets import ask, read, wanted
-from app.dashboard.held import MOST_BYTES, OWN, SHOWN, hold_config
-from app.dashboard.state import FACTORS, State, as_sold, rate_of
+from app.dashboard.controls.files import OWN_FILES, ask_file
+from app.dashboard.controls.widgets import ask, read, sold_words, wanted
+from app.dashboard.device_numbers import DEVICE_NUMBERS
+from app.dashboard.held import OWN, SHOWN
+from app.dashboard.state import (
+    State,
+    as_sold,
+    control_of,
+    device_words,
+    is_modified,
+    rate_of,
+)
 from app.dashboard.uploads.session import held_recording, uploaded
 from app.dashboard.wording import KNOWN_BY, error_words, plain
+from costmodel.configuration.decoding import OWN_DRAFTER
 from hardware_profiles.errors import RooftreeError
 
 QUESTION = {
     "Workload": ("model", "batch", "context"),
     "Hardware": ("device", "tp", "engine", "dtype", "kv_dtype"),
+    "Device card": tuple(DEVICE_NUMBERS),
     "Drafting": (
         "method",
         "known_by",
@@ -30,6 +41,7 @@ QUESTION = {
         "draft_dtype",
         "rivals",
     ),
+    "Drafter card": ("draft_bytes", "draft_passes", "draft_name"),
     "Limits": ("slo_tpot", "slo_ttft"),
 }
 LOAD = ("rate", "prompt_tokens", "output_tokens")
@@ -46,19 +58,13 @@ INLINE: Mapping[str, Sequence[str]] = {
     "validation": ("measured",),
 }
 BEHIND: Mapping[str, Mapping[str, Sequence[str]]] = {
-    "hardware": {"Another device": FACTORS, "Load": LOAD},
+    "hardware": {"Load": LOAD},
     "serving": {"Lengths": ("prompt_tokens", "output_tokens")},
     "diffusion": {"Recording": ("confidence", "recorded_prompt", "agreement_ratio")},
 }
 COLUMNS = 4
-CONFIG = "own-config"  # the file that was read last, and why it was refused
+AS_SOLD = "Put back as sold"
 STYLE = Path(__file__).with_name("bar.css")
-
-
-def refused_config() -> list[str]:
-    """Why the config.json that is there was refused; it is no answer to an earlier question."""
-    _, refusal = st.session_state.get(CONFIG, ("", ""))
-    return [refusal] if refusal else []
 
 
 def ask_questions(state: State) -> State:
@@ -97,7 +103,8 @@ def _beside(state: State) -> State:
 def summary(state: State) -> str:
     """The question in a line, which stands for the bar on a narrow screen."""
     limits = state.slo_tpot or state.slo_ttft
-    return " · ".join(words(title, state) for title in QUESTION if title != "Limits" or limits)
+    titles = ["Workload", "Hardware", "Drafting", *(["Limits"] if limits else [])]
+    return " · ".join(words(title, state) for title in titles)
 
 
 def beside(state: State) -> list[str]:
@@ -111,44 +118,70 @@ def _turn() -> None:
 
 def words(title: str, state: State) -> str:
     """What a group of the bar says of the question; empty for groups of one page."""
-    if title == "Workload":
-        model = SHOWN if state.model.startswith(OWN) else state.model
-        return f"{model} · batch {state.batch:,} · context {state.context:,}"
-    if title == "Hardware":
-        formats = [state.dtype, f"{state.kv_dtype} cache" if state.kv_dtype else ""]
-        device = state.device if as_sold(state) == state else f"{state.device}, changed"
-        return " · ".join(filter(None, (f"{state.tp} × {device}", *formats, state.engine)))
-    if title == "Drafting":
-        acceptance = {
-            "rate": f"{rate_of(state):g}",
-            "rates": state.acceptance,
-            "recording": state.trace,
-            "published": "as published",
-        }.get(state.known_by, KNOWN_BY[state.known_by])
-        own = (
-            f"{state.method} · {acceptance}"
-            if state.method or state.known_by != "published"
-            else "all published"
-        )
-        rivals = len(state.rivals.split(";")) if state.rivals else 0
-        return (own.removeprefix(" · ")) + (f" · against {rivals}" if rivals else "")
-    if title == "Limits":
-        limits = {"TPOT": state.slo_tpot, "TTFT": state.slo_ttft}
-        return (
-            " · ".join(f"{name} ≤ {value:g} ms" for name, value in limits.items() if value)
-            or "none"
-        )
-    return ""
+    return _WORDS[title](state) if title in _WORDS else ""
+
+
+def _workload(state: State) -> str:
+    model = SHOWN if state.model.startswith(OWN) else state.model
+    return f"{model} · batch {state.batch:,} · context {state.context:,}"
+
+
+def _hardware(state: State) -> str:
+    formats = [state.dtype, f"{state.kv_dtype} cache" if state.kv_dtype else ""]
+    device = f"{state.tp} × {device_words(state)}"
+    return " · ".join(filter(None, (device, *formats, state.engine)))
+
+
+def _device_card(state: State) -> str:
+    return "modified" if is_modified(state) else "as sold"
+
+
+def _drafting(state: State) -> str:
+    acceptance = {
+        "rate": f"{rate_of(state):g}",
+        "rates": state.acceptance,
+        "recording": state.trace,
+        "published": "as published",
+    }.get(state.known_by, KNOWN_BY[state.known_by])
+    called = (state.draft_name or OWN_DRAFTER) if state.draft_bytes else state.method
+    own = f"{called} · {acceptance}" if called or state.known_by != "published" else "all published"
+    rivals = len(state.rivals.split(";")) if state.rivals else 0
+    return own.removeprefix(" · ") + (f" · against {rivals}" if rivals else "")
+
+
+def _drafter_card(state: State) -> str:
+    return f"{state.draft_passes} × {state.draft_bytes}" if state.draft_bytes else "none"
+
+
+def _limits(state: State) -> str:
+    limits = {"TPOT": state.slo_tpot, "TTFT": state.slo_ttft}
+    shown = [f"{name} ≤ {value:g} ms" for name, value in limits.items() if value]
+    return " · ".join(shown) or "none"
+
+
+_WORDS: Mapping[str, Callable[[State], str]] = {
+    "Workload": _workload,
+    "Hardware": _hardware,
+    "Device card": _device_card,
+    "Drafting": _drafting,
+    "Drafter card": _drafter_card,
+    "Limits": _limits,
+}
 
 
 def _group(title: str, names: Sequence[str], state: State) -> State:
     for name in names:
         if _grouped(name, state):
             state = ask(name, state)
-            if name == "model":
-                _own_config(state)
+            if name in OWN_FILES:
+                ask_file(name, state)
+            if name in DEVICE_NUMBERS and getattr(state, name):
+                sold = sold_words(state.device, name) or "none"
+                st.caption(f":orange[modified], {sold} {control_of(name).empty}")
             if name == "known_by" and state.known_by == "upload":
                 state = _own_recording(state)
+    if title == "Device card" and is_modified(state):
+        st.button(AS_SOLD, key="as-sold", on_click=_put_back, args=(state,))
     return (
         replace(state, upload="") if "known_by" in names and state.known_by != "upload" else state
     )
@@ -166,33 +199,8 @@ def _stands_alone(name: str, state: State) -> bool:
     return wanted(name, state) and not (name == "trace" and state.known_by == "recording")
 
 
-def _own_config(state: State) -> None:
-    """A config.json of one's own in place of the model."""
-    upload = st.file_uploader(
-        f"Or a `config.json`, at most {MOST_BYTES >> 20} MiB",
-        type=["json"],
-        key="file-of-model",
-        help=(
-            "Shapes alone are read. This server keeps the file until it stops, so that your link"
-            " works here; elsewhere the file has to be given again."
-        ),
-    )
-    if upload is None:
-        st.session_state.pop(CONFIG, None)
-        return
-    read_before, refusal = st.session_state.get(CONFIG, ("", ""))
-    if upload.file_id != read_before:
-        refusal, name = "", state.model
-        try:
-            name = hold_config(upload.getvalue())
-        except RooftreeError as error:
-            refusal = error_words(error)
-        st.session_state[CONFIG] = (upload.file_id, refusal)
-        if not refusal:
-            st.session_state["next"] = replace(state, model=name)
-            st.rerun()
-    if refusal:
-        st.caption(f":red[{plain(refusal)}]")
+def _put_back(state: State) -> None:
+    st.session_state["next"] = as_sold(state)
 
 
 def _own_recording(state: State) -> State:

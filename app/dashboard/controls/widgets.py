@@ -9,7 +9,15 @@ from typing import Any
 
 import streamlit as st
 
-from app.dashboard.held import OWN, SHOWN, model_name, understood
+from app.dashboard.device_numbers import DEVICE_NUMBERS, number_as_sold
+from app.dashboard.held import (
+    OWN,
+    SHOWN,
+    is_held_method,
+    model_name,
+    shown_device,
+    understood,
+)
 from app.dashboard.recorded import tree_traces
 from app.dashboard.state import (
     CHOICES,
@@ -18,8 +26,10 @@ from app.dashboard.state import (
     KNOWN_BY,
     MOST_RIVALS,
     State,
+    as_sold,
     checked,
     control_of,
+    is_modified,
     known_names,
     rate_of,
     rivals_of,
@@ -42,7 +52,13 @@ BY_POSITION = "Kept at position 1, 2, … (shares)"
 BY_POSITION_HELP = (
     f"Share of steps in which draft position 1, 2, … was kept, as engines print it: {EXAMPLE}."
 )
-TYPED = {"model", "acceptance", "rivals"}  # may be typed wrong, which keeps the value before
+TYPED = {
+    "model",
+    "acceptance",
+    "draft_name",
+    "draft_bytes",
+    "rivals",
+}  # may be typed wrong, which keeps the value before
 
 
 def key_of(name: str) -> str:
@@ -61,6 +77,8 @@ def value_of(state: State, name: str) -> Any:
     if name == "acceptance" and state.known_by == "rate":
         return rate_of(state)
     value = getattr(state, name)
+    if name in DEVICE_NUMBERS:
+        return value or None  # an empty control shows the number as sold
     return rivals_of(value) if name == "rivals" else value
 
 
@@ -107,9 +125,14 @@ def wanted(name: str, state: State) -> bool:
     if name == "draft":
         return bool(state.method) and load_method(state.method).needs_draft_model
     if name == "draft_dtype":
-        return bool(state.method) and load_method(state.method).drafts_with_weights
+        return bool(state.draft_bytes) or (
+            bool(state.method) and load_method(state.method).drafts_with_weights
+        )
     if name == "acceptance":
-        return bool(state.method) and state.known_by in ("rate", "rates")
+        has_drafter = state.method or state.draft_bytes
+        return bool(has_drafter) and state.known_by in ("rate", "rates")
+    if name in ("draft_name", "draft_passes"):
+        return bool(state.draft_bytes)
     return True
 
 
@@ -125,6 +148,8 @@ def rejected() -> list[str]:
 def _stated(state: State, name: str) -> Any:
     """What a widget holds as the state's value; of what was typed wrong, the state's own."""
     value = st.session_state[key_of(name)]
+    if name in DEVICE_NUMBERS:
+        return value or 0.0
     if name not in TYPED:
         return value
     if name == "acceptance" and isinstance(value, float):
@@ -150,8 +175,12 @@ def _widget(name: str, state: State, key: str) -> None:
         _typed(name, value, key)
     elif name == "threshold":
         _threshold(state, label, key)
+    elif name in DEVICE_NUMBERS:
+        low, high = float(control.least), float(control.most)
+        sold = f"{sold_words(state.device, name)} {control.empty}".strip()
+        st.number_input(label, low, high, value, key=key, format="%g", help=text, placeholder=sold)
     elif kind is str:
-        more: Any = {"on_change": _own_threshold} if name == "commit" else {}
+        more: Any = {"on_change": _ON_CHANGE[name]} if name in _ON_CHANGE else {}
         choices = _choices(name, state)
         if st.session_state.get(key, value) not in choices:
             value = st.session_state[key] = choices[0]
@@ -180,7 +209,10 @@ def _widget(name: str, state: State, key: str) -> None:
 
 def _typed(name: str, value: Any, key: str) -> None:
     label, text = control_of(name).label, control_of(name).help
-    if name == "acceptance":
+    if name in ("draft_name", "draft_bytes"):
+        empty = control_of(name).empty
+        st.text_input(label, value, key=key, help=text, placeholder=empty)
+    elif name == "acceptance":
         st.text_input(BY_POSITION, value, key=key, help=BY_POSITION_HELP, placeholder=EXAMPLE)
     elif name == "model":
         shipped = list(known_names("model") or ())
@@ -259,6 +291,26 @@ def _own_threshold() -> None:
     st.session_state[key_of("threshold")] = 0.0
 
 
+def _another_device() -> None:
+    """Another device begins as it is sold: modified numbers are those of one device."""
+    state: State = st.session_state["state"]
+    if is_modified(state):
+        chosen = st.session_state[key_of("device")]
+        st.session_state["next"] = as_sold(with_values(state, {"device": chosen}))
+
+
+_ON_CHANGE = {"commit": _own_threshold, "device": _another_device}
+
+
+def sold_words(device: str, name: str) -> str:
+    """A number of a device as it is sold; empty where it has none."""
+    try:
+        number = number_as_sold(device, name)
+    except InputError:
+        return ""  # of a file that is not here, which the answer says
+    return "" if number is None else f"{number:,.10g}"
+
+
 def _choices(name: str, state: State) -> list[str]:
     choices: list[str] = list(known_names(name) or CHOICES.get(name, ()))
     if name == "trace" and state.page != "trace":
@@ -271,12 +323,18 @@ def _choices(name: str, state: State) -> list[str]:
             *sold_devices(),
             *([chosen] if (chosen := getattr(state, name)) not in sold_devices() else []),
         ]
-    if name == "known_by" and not state.method:
+    if name == "known_by" and state.draft_bytes:
+        choices = [way for way in KNOWN_BY if way != "published"]
+    elif name == "known_by" and not state.method:
         choices = [way for way in KNOWN_BY if way not in ("rate", "rates")]  # of which drafter?
+    if name == "method":  # others than the reader may have given this server methods of theirs
+        choices = [slug for slug in choices if slug == state.method or not is_held_method(slug)]
     return choices if FIELDS[name].default != "" or "" in choices else ["", *choices]
 
 
 def _shown(name: str, value: str) -> str:
     if name == "known_by":
         return KNOWN_BY_WORDS[value]
+    if name == "device":
+        return shown_device(value)
     return value or control_of(name).empty

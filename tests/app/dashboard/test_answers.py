@@ -26,6 +26,7 @@ from app.dashboard.answers.trace.page import answer_trace
 from app.dashboard.answers.tree.page import answer_tree, balanced_tree
 from app.dashboard.answers.validation.page import answer_validation
 from app.dashboard.answers.validation.runs import run_rows, validated
+from app.dashboard.device_numbers import number_as_sold
 from app.dashboard.measured import REPORT, measured_results
 from app.dashboard.recorded import tree_traces
 from app.dashboard.state import State
@@ -197,7 +198,7 @@ def test_as_published_is_the_checkpoints_own_format():
 @pytest.mark.parametrize("page", ["run", "map", "tree", "hardware", "pareto", "diffusion"])
 def test_a_changed_device_holds_on_every_page(page):
     sold, changed = (
-        ANSWERS[page](State(page=page, bandwidth_ratio=ratio)) for ratio in (1.0, 0.25)
+        ANSWERS[page](State(page=page, bandwidth_gb_per_s=rate)) for rate in (0.0, 837.5)
     )
     assert "device.bandwidth_bytes_per_s=8.375e+11" in changed.command
     assert "device.bandwidth" not in sold.command and dict(sold.numbers) != dict(changed.numbers)
@@ -229,11 +230,11 @@ def test_a_card_says_how_sure_it_is_and_a_drafter_that_does_not_pay_is_off():
     assert not any("n-gram" in note for note in off.notes if "Acceptance" in note)
 
 
-@pytest.mark.parametrize("bandwidth_ratio", [1.0, 0.5])
+@pytest.mark.parametrize("bandwidth", [0.0, 1675.0])
 def test_the_cheapest_device_meets_the_limits_and_the_command_line_says_its_price(
-    capsys, tmp_path, bandwidth_ratio
+    capsys, tmp_path, bandwidth
 ):
-    state = State(batch=8, slo_tpot=20.0, bandwidth_ratio=bandwidth_ratio)
+    state = State(batch=8, slo_tpot=20.0, bandwidth_gb_per_s=bandwidth)
     rest = answer_run(state).deferred()
     rows = rest.tables[0][1]
     priced = [
@@ -346,23 +347,27 @@ def test_two_recordings_stand_beside_each_other(capsys):
 
 
 def test_the_changed_device_is_that_of_predict(capsys):
-    state = State(bandwidth_ratio=2.0, batch=8)
+    state = State(bandwidth_gb_per_s=6700.0, batch=8)
     answer = answer_hardware(state)
     point = said(capsys, answer.command, "--json")["predictions"][0]
     assert answer.tables[0][1][0]["tokens/s"] == pytest.approx(point["tokens_per_s"], abs=0.05)
     beside = {row["device"]: row["tokens/s"] for row in answer.tables[0][1]}
-    assert beside["h100-sxm, changed"] > beside["h100-sxm, as sold"]
+    assert beside["h100-sxm, modified"] > beside["h100-sxm, as sold"]
 
 
 def test_a_price_moves_dollars_and_nothing_else():
-    sold, half = (answer_hardware(State(price_ratio=ratio)).tables[0][1][0] for ratio in (1.0, 0.5))
+    listed = number_as_sold("h100-sxm", "price_usd_per_hour")
+    sold, half = (
+        answer_hardware(State(price_usd_per_hour=price)).tables[0][1][0]
+        for price in (0.0, listed / 2)
+    )
     assert half["$ per million tokens"] == pytest.approx(sold["$ per million tokens"] / 2, rel=1e-3)
     assert half["tokens/s"] == sold["tokens/s"]
 
 
 def test_a_device_without_room_is_said():
     with pytest.raises(InfeasibleError):
-        answer_hardware(State(memory_ratio=0.25, model="llama-3.1-70b"))
+        answer_hardware(State(memory_gb=20.0, model="llama-3.1-70b"))
 
 
 def test_simulations_serve_the_same_requests_and_tell_progress():

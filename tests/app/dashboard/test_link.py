@@ -5,8 +5,10 @@ import dataclasses
 import pytest
 
 from app.dashboard.link import link, state_of
+from app.dashboard.question import scenario
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from hardware_profiles.errors import InputError
+from hardware_profiles.loader import load_device
 from traces.kinds.tree import Tree
 
 CHAIN = DecodingConfiguration(
@@ -45,9 +47,37 @@ def test_the_drafter_is_known_by_what_the_configuration_knows_it_by():
     assert state_of(CHAIN).known_by == "published"
 
 
+def test_modified_numbers_and_a_drafter_of_ones_own_stand_in_the_link():
+    where = dataclasses.replace(
+        CHAIN.deployment,
+        overrides=("device.memory_bytes=48GB", "device.peak_flops_per_s.fp8=5e14"),
+    )
+    own = dataclasses.replace(
+        CHAIN,
+        deployment=where,
+        method="speculative-decoding",
+        acceptance_by_depth=(0.8, 0.6),
+        draft_name="ours",
+        draft_passes=4,
+        draft_bytes=3.5e8,
+    )
+    state = state_of(own)
+    assert (state.memory_gb, state.fp8_tflop_per_s) == (48.0, 500.0)
+    assert (state.draft_name, state.draft_passes, state.draft_bytes) == ("ours", 4, "350000000")
+    shown = scenario(state)
+    assert (shown.own_drafter, shown.draft_passes, shown.draft_bytes) == ("ours", 4, 3.5e8)
+    assert load_device(state.device, shown.deployment.overrides) == load_device(
+        "l4", where.overrides
+    )
+
+
 @pytest.mark.parametrize(
     "changes",
-    [{"device": "../l4.toml"}, {"overrides": ("device.price_usd_per_hour=1",)}],
+    [
+        {"device": "../l4.toml"},
+        {"overrides": ("device.constants.gemm.launch_s=1e-5",)},
+        {"overrides": ("device.price_usd_per_hour=0",)},
+    ],
 )
 def test_what_no_link_can_hold_is_refused(changes):
     with pytest.raises(InputError):

@@ -27,6 +27,12 @@ DRAFTERS = (
     {"method": "n-gram", "known_by": "rates", "acceptance": "0.5,0.3,0.2"},
     {"known_by": "recording", "trace": RANKED},
 )
+OWN = {"draft_name": "ours", "draft_bytes": "350MB"}
+DESCRIBED = (
+    OWN | {"draft_passes": 4, "known_by": "rates", "acceptance": "0.8,0.6,0.45"},
+    OWN | {"method": "eagle-3", "known_by": "rate", "acceptance": "0.6"},
+    OWN | {"known_by": "recording", "trace": RANKED},
+)
 PLACES = st.fixed_dictionaries(
     {
         "model": st.sampled_from(["llama-3.1-8b", "llama-3.3-70b", "qwen3-30b-a3b"]),
@@ -35,11 +41,15 @@ PLACES = st.fixed_dictionaries(
         "tp": st.sampled_from([1, 4]),
         "batch": st.sampled_from([1, 12, 200]),
         "context": st.sampled_from([256, 3000]),
-        "bandwidth_ratio": st.sampled_from([1.0, 0.25, 2.0]),
+        "bandwidth_gb_per_s": st.sampled_from([0.0, 800.0, 6700.0]),
+        "bf16_tflop_per_s": st.sampled_from([0.0, 300.0]),
+        "memory_gb": st.sampled_from([0.0, 192.0]),
         "slo_tpot": st.sampled_from([0.0, 15.0]),
     }
 )
-QUESTIONS = st.builds(lambda where, drafter: where | drafter, PLACES, st.sampled_from(DRAFTERS))
+QUESTIONS = st.builds(
+    lambda where, drafter: where | drafter, PLACES, st.sampled_from((*DRAFTERS, *DESCRIBED))
+)
 
 
 @pytest.fixture(scope="module")
@@ -106,9 +116,13 @@ def test_the_speed_is_what_predict_says(page, label, values):
 
 
 @settings(max_examples=5)
-@given(values=PLACES, nodes=st.sampled_from([4, 16]))
-def test_the_tree_is_what_tree_says(values, nodes):
-    answer = answered(of_link("tree", values | {"tree_nodes": nodes, "depth": 4}))
+@given(
+    values=PLACES,
+    nodes=st.sampled_from([4, 16]),
+    own=st.sampled_from([{}, OWN | {"draft_passes": 3}]),
+)
+def test_the_tree_is_what_tree_says(values, nodes, own):
+    answer = answered(of_link("tree", values | own | {"tree_nodes": nodes, "depth": 4}))
     _, body = told(answer.command)
     (fastest,) = body["fastest"]
     if not fastest.get("feasible", True):
@@ -132,11 +146,18 @@ def test_a_recording_emits_what_replay_says(recording, length):
 @settings(max_examples=3)
 @given(
     rate=st.sampled_from([2.0, 8.0, 300.0]),
-    drafter=st.sampled_from(DRAFTERS[:4]),
+    drafter=st.sampled_from((*DRAFTERS[:4], *DESCRIBED)),
     limit=st.sampled_from([0.0, 8.0]),
 )
 def test_a_load_gets_what_simulate_says(rate, drafter, limit):
-    load = {"rate": rate, "count": 40, "prompt_tokens": 64, "output_tokens": 16, "slo_tpot": limit}
+    card = {"bandwidth_gb_per_s": 2000.0, "memory_gb": 60.0}
+    load = card | {
+        "rate": rate,
+        "count": 40,
+        "prompt_tokens": 64,
+        "output_tokens": 16,
+        "slo_tpot": limit,
+    }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(highest_rates, "RESOLUTION", 1.5)
         patch.setattr(highest_rates, "MOST_REQUESTS", 500)

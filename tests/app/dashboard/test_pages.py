@@ -22,10 +22,13 @@ from app.answers.scoring.certainty import VERDICTS  # noqa: E402
 from app.dashboard import pages  # noqa: E402
 from app.dashboard.answer import DeferredAnswer  # noqa: E402
 from app.dashboard.answers import every_device, hardware  # noqa: E402
-from app.dashboard.controls.bar import BEHIND, INLINE, QUESTION, words  # noqa: E402
+from app.dashboard.controls.bar import AS_SOLD, BEHIND, INLINE, QUESTION, words  # noqa: E402
+from app.dashboard.device_numbers import DEVICE_NUMBERS  # noqa: E402
 from app.dashboard.measured import measured_results  # noqa: E402
 from app.dashboard.state import FIELDS, PAGES, State, address, from_query  # noqa: E402
 from app.dashboard.wording import TITLES  # noqa: E402
+from costmodel.method_template import method_template  # noqa: E402
+from hardware_profiles.template import device_template  # noqa: E402
 from tests.traces.importers.samples import LLAMA_COUNTERS, VLLM_LOG, VLLM_SCRAPES  # noqa: E402
 
 SCRIPT = Path(dashboard.__path__[0]) / "main.py"
@@ -66,11 +69,10 @@ CHANGES = {
     "depth": 3,
     "slo_tpot": 500.0,
     "slo_ttft": 5000.0,
-    "bandwidth_ratio": 1.5,
-    "peak_ratio": 1.5,
-    "memory_ratio": 1.5,
-    "link_ratio": 1.5,
-    "price_ratio": 1.5,
+    **dict.fromkeys(DEVICE_NUMBERS, 1000.0),
+    "draft_bytes": "350MB",
+    "draft_passes": 4,
+    "draft_name": "ours",
     "tp": 2,
     "rate": 2.0,
     "count": 10,
@@ -283,9 +285,110 @@ def test_how_sure_names_no_folder_of_the_server():
     assert "config" in sentence and "rooftree-models" not in sentence
 
 
-def test_the_bar_says_that_the_device_is_a_changed_one():
-    assert words("Hardware", State(bandwidth_ratio=0.5)) == "1 × h100-sxm, changed · vllm"
+def test_the_bar_says_that_the_device_is_a_modified_one():
+    assert words("Hardware", State(memory_gb=40.0)) == "1 × h100-sxm, modified · vllm"
     assert words("Hardware", State()) == "1 × h100-sxm · vllm"
+
+
+def pressed(app, label):
+    next(each for each in app.button if each.label == label).click().run()
+
+
+def dropped(app, name, file, content):
+    (place,) = [each for each in app.file_uploader if each.key == f"file-of-{name}"]
+    place.upload(file, content, "application/toml")
+    return app.run()
+
+
+def test_modified_numbers_are_marked_hold_on_every_page_and_are_put_back_by_one_press():
+    app = opened(page="map")
+    assert control(app, "bandwidth_gb_per_s").placeholder == "3,350 as sold"
+    control(app, "bandwidth_gb_per_s").set_value(800.0).run()
+    assert any(each.value == ":orange[modified], 3,350 as sold" for each in app.caption)
+    for page in PAGES[1:-1]:  # the first has no path
+        turned(app, page).run()
+        assert is_calm(app), page
+        assert control(app, "bandwidth_gb_per_s").value == 800.0
+        assert any("h100-sxm, modified" in each.label for each in app.button), "the bar's one line"
+        assert from_query(link(app))[0] == State(bandwidth_gb_per_s=800.0)
+        if page not in ("trace", "serving"):
+            assert any("--set device.bandwidth_bytes_per_s=8e+11 " in line for line in codes(app))
+    pressed(app, AS_SOLD)
+    assert is_calm(app) and from_query(link(app))[0] == State()
+    assert control(app, "bandwidth_gb_per_s").value is None
+    assert not any("modified" in each.value for each in app.caption)
+
+
+def test_another_device_begins_as_it_is_sold():
+    app = opened(page="map", memory_gb=40, batch=8)
+    control(app, "device").set_value("l4").run()
+    assert is_calm(app) and from_query(link(app))[0] == State(device="l4", batch=8)
+    assert control(app, "device").value == "l4" and control(app, "memory_gb").value is None
+    assert "--set" not in codes(app)[0]
+
+
+def test_a_link_with_factors_opens_with_the_numbers_that_they_made():
+    app = opened(page="hardware", device="l4", bandwidth_ratio=2)
+    assert is_calm(app) and not app.warning
+    assert control(app, "bandwidth_gb_per_s").value == 600.0
+    assert boards(app)["words"]["headline"].startswith("l4, modified: ")
+
+
+def test_a_drafter_of_ones_own_is_asked_on_every_page_with_what_is_accepted_of_it():
+    app = opened(page="map")
+    assert {"draft_name", "draft_passes"}.isdisjoint(asked(app))
+    control(app, "draft_bytes").set_value("350MB").run()
+    assert is_calm(app) and not app.warning, "it has a usual rate until another is stated"
+    assert "published" not in [*control(app, "known_by").options]
+    control(app, "draft_passes").set_value(4).run()
+    control(app, "draft_name").set_value("ours").run()
+    control(app, "known_by").set_value("rates").run()
+    control(app, "acceptance").set_value("0.8,0.6,0.45").run()
+    card = {"draft_bytes": "350MB", "draft_passes": 4, "draft_name": "ours"}
+    state = State(known_by="rates", acceptance="0.8,0.6,0.45", **card)
+    described = "--draft-name ours --draft-passes 4 --draft-bytes 350MB "
+    for page in ("map", "tree", "hardware", "pareto"):
+        turned(app, page).run()
+        assert is_calm(app) and not app.warning, page
+        assert from_query(link(app))[0] == state
+        assert any(described in line for line in codes(app))
+    assert words("Drafting", state) == "ours · 0.8,0.6,0.45"
+    control(app, "draft_bytes").set_value("350 m").run()
+    assert app.warning and not codes(app), "no answer to what was typed wrong"
+    control(app, "draft_bytes").set_value("").run()
+    assert is_calm(app) and "draft_bytes" not in link(app)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "content", "field", "shown"),
+    [
+        ("device", "a.toml", device_template("my-card", like="rtx-4090"), "device", "my-card.toml"),
+        ("method", "b.toml", method_template("mine", like="eagle-3"), "drafter", "mine.toml:0.7"),
+    ],
+)
+def test_a_dropped_file_is_asked_about_and_its_link_works_here(name, file, content, field, shown):
+    app = dropped(opened(page="map"), name, file, content.encode())
+    assert is_calm(app) and not app.warning
+    assert f"--{field} {shown} " in codes(app)[0]
+    again = opened(page="map", **link(app))
+    assert is_calm(again) and not again.warning
+    assert codes(again) == codes(app) and boards(again) == boards(app)
+    others = control(opened(page="map"), name).options
+    assert not {*others} & {shown, link(app)[name]}, "it is offered to nobody else"
+
+
+@pytest.mark.parametrize("name", ["device", "method"])
+def test_a_dropped_file_that_cannot_be_read_is_said_as_long_as_it_is_there(name):
+    app = dropped(opened(page="map"), name, "a.toml", b'title = "x"')
+    for _ in range(2):
+        assert is_calm(app)
+        assert app.warning and app.warning[0].value.startswith(f"{name}.toml")
+        assert "is missing" in app.warning[0].value and "/" not in app.warning[0].value
+        assert not codes(app), "no answer to the question before"
+        control(app, "batch").set_value(4).run()
+    (place,) = [each for each in app.file_uploader if each.key == f"file-of-{name}"]
+    place.clear().run()
+    assert not app.warning and codes(app)
 
 
 def test_a_drafter_without_a_name_has_no_rate_of_its_own():

@@ -5,9 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from app.dashboard.answers.run.page import asked_run
 from app.dashboard.held import (
+    MOST_BYTES,
     as_shown,
     hold_config,
+    hold_device,
+    hold_method,
     is_known_model,
     model_place,
     recording_place,
@@ -15,14 +19,19 @@ from app.dashboard.held import (
     without_places,
 )
 from app.dashboard.question import chain, deployment, drafter_options, drafters, scenario
-from app.dashboard.state import State, from_query, to_query
+from app.dashboard.state import State, device_words, from_query, known_names, to_query
 from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration
+from costmodel.method_template import method_template
 from costmodel.optimizers.drafters.default_drafters import default_drafters
 from costmodel.optimizers.drafters.named_drafters import drafter_source
 from hardware_profiles.errors import InputError, UnknownNameError
+from hardware_profiles.loader import load_device
+from hardware_profiles.template import device_template
 from traces.library import shipped_traces
 
+CARD = device_template("my-card", like="rtx-4090").encode()
+OWN_METHOD = method_template("mine", like="eagle-3").encode()
 RANKED = "smollm2-135m--early-exit--greedy"
 CONFIG = {
     "model_type": "llama",
@@ -114,6 +123,77 @@ def test_a_config_is_kept_by_its_content_and_its_link_works_here():
     )
     elsewhere = f"{name[:-1]}{'0' if name[-1] != '0' else '1'}"
     assert from_query({"model": elsewhere})[1], "another server does not have it"
+
+
+def test_a_devices_file_is_kept_by_its_content_and_its_link_works_here():
+    name = hold_device(CARD)
+    assert hold_device(CARD) == name != hold_device(CARD + b"# another\n")
+    state = State(device=name, memory_gb=48.0)
+    assert from_query(to_query(state)) == (state, [])
+    assert device_words(state) == "my-card.toml, modified"
+    where = deployment(state)
+    device = load_device(where.device, where.overrides)
+    assert (device.name, device.memory_bytes) == ("my-card", 48e9)
+    assert as_shown(f"--device {where.device}") == "--device my-card.toml", "no server folder"
+    elsewhere = f"{name[:-1]}{'0' if name[-1] != '0' else '1'}"
+    assert from_query({"device": elsewhere})[1], "another server does not have it"
+    with pytest.raises(InputError, match="upload it again"):
+        deployment(State(device=elsewhere))
+
+
+def test_a_methods_file_is_kept_by_its_content_and_priced_as_the_command_line_does():
+    slug = hold_method(OWN_METHOD)
+    assert hold_method(OWN_METHOD) == slug and slug.startswith("mine-")
+    edited = hold_method(OWN_METHOD.replace(b'title = "mine"', b'title = "mine, edited"', 1))
+    assert edited != slug and edited.startswith("mine-"), "an edited file is another method"
+    state = State(method=slug, known_by="rates", acceptance="0.8,0.6")
+    assert from_query(to_query(state)) == (state, [])
+    assert drafters(state)[0].method == slug
+    assert "--drafter mine.toml:0.8,0.6 " in asked_run(state).line
+    assert slug in known_names("method") and slug in from_query({"method": slug})[0].method
+
+
+@pytest.mark.parametrize(
+    ("hold", "content", "words"),
+    [
+        (hold_device, b"", "1 byte"),
+        (hold_device, b"x" * (MOST_BYTES + 1), "1 MiB"),
+        (hold_device, b"[[[", "is not TOML"),
+        (hold_device, b"\xff\xfe", "is not TOML"),
+        (hold_device, b"name = 'x'", "memory: is missing"),
+        (
+            hold_device,
+            CARD.replace(b"GB_per_s = 1008.0", b"GB_per_s = -1", 1),
+            "bandwidth.GB_per_s",
+        ),
+        (hold_device, CARD.replace(b'"my-card"', b'"../etc"', 1), "name"),
+        (hold_device, CARD.replace(b'like = "', b'like = "../', 1), "constants.like"),
+        (hold_method, b"", "1 byte"),
+        (hold_method, b"a" * 100, "is not TOML"),
+        (hold_method, OWN_METHOD.replace(b'slug = "mine"', b'slug = "../m"', 1), "slug"),
+        (hold_method, OWN_METHOD.replace(b'by = "', b'by = "no-', 1), "draft"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_by_key_rule_and_value(hold, content, words):
+    with pytest.raises(InputError, match=words):
+        hold(content)
+
+
+def test_a_described_drafter_is_that_of_the_command_line():
+    card = {"draft_name": "ours", "draft_passes": 4, "draft_bytes": "350MB"}
+    state = State(known_by="rates", acceptance="0.8,0.6", rivals="n-gram:0.3", **card)
+    first, rival = drafters(state)
+    assert (first.called, first.own.passes, first.own.pass_bytes) == ("ours", 4, 3.5e8)
+    assert rival.called == "n-gram" and rival.own is None
+    assert drafter_options(state) == {"acceptance": "0.8,0.6", "drafter": ("n-gram:0.3",)}
+    words = "--draft-name ours --draft-passes 4 --draft-bytes 350MB --acceptance 0.8,0.6 "
+    assert words in asked_run(state).line
+    named = State(method="eagle-3", known_by="rate", acceptance="0.6", **card)
+    assert "--draft-bytes 350MB --drafter eagle-3:0.6 " in asked_run(named).line
+    assert scenario(named).own_drafter == "ours"
+    for unknown in (State(**card), State(method="eagle-3", **card)):
+        with pytest.raises(InputError, match=r"what is accepted"):
+            drafters(unknown)
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.dashboard.device_numbers import DEVICE_NUMBERS, number_as_sold
+from app.dashboard.former_links import FORMER_KEYS, FORMER_RATIOS
 from app.dashboard.state import (
     CHOICES,
-    FACTORS,
     FIELDS,
-    FORMER_KEYS,
     PAGES,
     State,
+    as_sold,
     checked,
     command,
     control_of,
+    device_words,
     from_query,
+    is_modified,
     overrides,
     to_query,
 )
@@ -31,14 +34,23 @@ from hardware_profiles.loader import load_device
 LENGTHS = "smollm2-135m--prompt-lookup--greedy"
 
 
+TEXTS = {
+    "acceptance": ["", "0.7", "0.8,0.6,.25"],
+    "draft_bytes": ["", "350MB", "3.5e8", "16 GiB"],
+    "draft_name": ["", "ours", "Our-1.2"],
+    "rivals": [
+        "",
+        "eagle-3",
+        "eagle-3:0.8,0.6;n-gram:length=2.4@3;mtp:0.85",
+        f"n-gram:{LENGTHS}",
+    ],
+}
+
+
 def values(name):
     field = FIELDS[name]
-    if name == "acceptance":
-        return st.sampled_from(["", "0.7", "0.8,0.6,.25"])
-    if name == "rivals":
-        return st.sampled_from(
-            ["", "eagle-3", "eagle-3:0.8,0.6;n-gram:length=2.4@3;mtp:0.85", f"n-gram:{LENGTHS}"]
-        )
+    if name in TEXTS:
+        return st.sampled_from(TEXTS[name])
     if field.type is str:
         return st.sampled_from(CHOICES.get(name) or [field.default])
     low, high = control_of(name).least, control_of(name).most
@@ -84,6 +96,13 @@ def test_defaults_need_no_link():
         ("upload", "x", "no part of"),
         ("rivals", "eagle-3:/etc/passwd", "METHOD or METHOD:SOURCE"),
         ("rivals", "eagle-3:etc", "unknown trace"),
+        ("rivals", "/etc/method.toml:0.7", "must name a method, not a file"),
+        ("draft_bytes", "-1", "must be a number of bytes above 0"),
+        ("draft_bytes", "350 m", "must be a number of bytes above 0"),
+        ("draft_passes", "0", "1..4095"),
+        ("draft_name", "a b", "letters and digits"),
+        ("memory_gb", "-1", "0..1e+06"),
+        ("device", "device-0123456789abcdef", "unknown"),
         ("rivals", "toaster:0.5", "unknown method"),
         ("rivals", ";".join(7 * ["eagle-3"]), "at most 6"),
         ("model", "dense-1tb", "unknown"),
@@ -115,20 +134,40 @@ def test_values_are_checked_or_refused(name, text):
         assert isinstance(value, FIELDS[name].type)
 
 
-def test_factors_become_overrides_of_what_the_device_has():
-    device = load_device("h100-sxm")
+def test_modified_numbers_become_overrides_that_the_device_then_has():
     assert overrides(State()) == ()
-    found = dict(
-        word.split("=") for word in overrides(replace(State(), bandwidth_ratio=2.0, peak_ratio=0.5))
-    )
-    assert float(found["device.bandwidth_bytes_per_s"]) == pytest.approx(
-        2 * device.bandwidth_bytes_per_s
-    )
-    peaks = {key: float(value) for key, value in found.items() if "peak" in key}
-    assert peaks == {
-        f"device.peak_flops_per_s.{d}": pytest.approx(p / 2)
-        for d, p in device.peak_flops_per_s.items()
-    }
+    state = State(**{name: float(place + 1) for place, name in enumerate(DEVICE_NUMBERS)})
+    device = load_device(state.device, overrides(state))
+    for name, number in DEVICE_NUMBERS.items():
+        table, _, dtype = number.key.partition(".")
+        value = getattr(device, table)
+        value = value[dtype] if dtype else value
+        assert value == pytest.approx(getattr(state, name) * number.factor), name
+    assert as_sold(state) == State() and is_modified(state) and not is_modified(State())
+    assert device_words(state) == "h100-sxm, modified"
+
+
+@given(
+    st.sampled_from(["h100-sxm", "l4", "mi300x", "cpu-amd-epyc--1-thread"]),
+    st.dictionaries(st.sampled_from(sorted(FORMER_RATIOS)), st.floats(0.25, 4.0), max_size=5),
+)
+def test_links_with_factors_open_as_the_numbers_that_they_made(device, ratios):
+    query = {name: f"{ratio:.10g}" for name, ratio in ratios.items()}
+    state, wrong = from_query(query | {"device": device})
+    assert not wrong
+    for ratio_name, fields in FORMER_RATIOS.items():
+        ratio = float(query.get(ratio_name, 1.0))
+        for name in fields:
+            sold = number_as_sold(device, name)
+            stated = sold is not None and ratio != 1.0
+            assert getattr(state, name) == pytest.approx(sold * ratio if stated else 0.0), name
+    assert from_query(to_query(state)) == (state, [])
+
+
+@pytest.mark.parametrize("text", ["0.2", "5", "nan", "much"])
+def test_factors_that_never_could_be_are_left_out_and_named(text):
+    state, wrong = from_query({"bandwidth_ratio": text})
+    assert state == State() and "bandwidth_ratio" in wrong[0]
 
 
 def test_a_command_is_quoted_and_leaves_out_what_is_not_given():
@@ -169,7 +208,7 @@ def test_what_a_verb_asks_too_has_its_name_in_a_link_and_its_row_of_the_table():
         "measured",
         "tree_nodes",
         "depth",
-        *FACTORS,
+        *DEVICE_NUMBERS,
     }
     assert not own & set(SHARED), "one name, two things"
     assert {*FIELDS} - own <= set(SHARED), "the names of the command line and of Python"

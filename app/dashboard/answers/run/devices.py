@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from app.dashboard.answer import Change, Row, setting_of
+from app.dashboard.device_numbers import DEVICE_NUMBERS
 from app.dashboard.question import limits_of
-from app.dashboard.state import FACTORS, State, sold_devices
+from app.dashboard.state import State, sold_devices
 from app.render.charts.charts import digits
 from costmodel.draft_shape import shape_of
 from costmodel.optimizers.device_choices import DeviceChoice, device_choices
@@ -47,7 +48,7 @@ def cheapest(recommendation: Recommendation, state: State) -> tuple[list[Row], s
         note += f"; {own.tensor_parallel} × {own.device} costs ${digits(own.usd_per_million)}"
     values: dict[str, str | int | float] = {"device": best.device, "tp": best.tensor_parallel}
     if best.device != state.device:  # it was priced as it is sold
-        values |= dict.fromkeys(FACTORS, 1.0)
+        values |= dict.fromkeys(DEVICE_NUMBERS, 0.0)
     change = Change(label=f"Ask about {where}", values=values)
     return [_row(choice, state.batch) for choice in choices], f"{note}.", [] if same else [change]
 

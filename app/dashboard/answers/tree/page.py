@@ -15,7 +15,7 @@ from app.dashboard.answers.tree.published_trees import published_trees, tokens_p
 from app.dashboard.answers.unmet import MISSED, missed, nearest_words
 from app.dashboard.asking import Asked
 from app.dashboard.changes import asked_by, asking_along
-from app.dashboard.question import where_asked
+from app.dashboard.question import own_drafter_asked, where_asked
 from app.dashboard.recorded import recorded, tree_traces
 from app.dashboard.state import State
 from app.questions.tree import TreeQuestion
@@ -110,6 +110,7 @@ def asked_tree(state: State, configuration: DecodingConfiguration, name: str) ->
             **where_asked(state),
             "method": configuration.method,
             "draft": configuration.draft_model,
+            **own_drafter_asked(state),
             "acceptance": name,
             "nodes": str(state.tree_nodes + 1),
             "depth": state.depth + 1,

@@ -44,7 +44,7 @@ def test_a_changed_device_was_measured_by_nobody():
         "eagle-3",
         overrides=("device.bandwidth_bytes_per_s=1e12",),
     )
-    assert changed.verdict == BORROWED and "h100-sxm, changed" in changed.sentence
+    assert changed.verdict == BORROWED and "h100-sxm, modified" in changed.sentence
 
 
 def test_the_sentence_is_about_this_question_and_names_sources():
