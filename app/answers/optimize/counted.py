@@ -21,7 +21,7 @@ from costmodel.optimizers.counted.lengths import KnownLength, known_lengths
 from costmodel.optimizers.counted.verdict import TOLERANCE_RATIO, Verdict, verdicts
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.recommend import Recommendation
-from traces.importers.engines.running import Running
+from traces.importers.engines.ran import Running
 
 _OF_ADAPTERS = (  # what a row of an adapter says as a verdict does
     *("batch", "context", "in_use_draft_tokens", "best_draft_tokens", "gain_ratio"),

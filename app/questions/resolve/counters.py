@@ -14,7 +14,8 @@ from costmodel.engine_library import load_engine
 from costmodel.method_library import load_method
 from costmodel.optimizers.drafters.sources import Source, counted_source
 from hardware_profiles.errors import InputError, RooftreeError
-from traces.importers.engines.running import Running, read_adapters, read_running
+from traces.importers.engines.ran import Running
+from traces.importers.engines.running import read_adapters, read_running
 
 MOST_SCRAPES = 2
 
