@@ -9,7 +9,7 @@ from typing import Annotated
 from app.answers.answer import Column, Row, Table, columns_of
 from app.answers.estimates import Interval
 from app.answers.numbers import plain
-from app.answers.optimize.counted_rows import CountedVerdict, Counters, NextRunRow
+from app.answers.optimize.counted_rows import CountedVerdict, Counters, FlagsRow, NextRunRow
 from hardware_profiles.units import MILLI
 
 CAPTION = (
@@ -205,13 +205,26 @@ def compared_tables(counters: Counters) -> list[Table]:
     ]
 
 
+def options_title(counters: Counters, row: FlagsRow) -> str:
+    """Whose options they are, and what for."""
+    engine = _NAMES.get(counters.engine, counters.engine)
+    return f"options of {engine} {_PURPOSES[row.purpose].format(length_words(row.draft_tokens))}"
+
+
+def gain_words(counters: Counters) -> str:
+    """What the length that should run gains on the one that runs; empty where that is kept."""
+    if len(counters.compared) < 2:
+        return ""
+    at = counters.compared[0]
+    (row,) = (r for r in counters.verdicts if (r.batch, r.context) == (at.batch, at.context))
+    return _gain(row.gain_ratio, row.gain_ratio_interval) or "the one that runs does not fit"
+
+
 def flag_lines(counters: Counters) -> list[str]:
     """The options of the engine as they run and as they should, a line each, to be copied whole."""
     lines = []
     for row in counters.flags:
-        engine = _NAMES.get(counters.engine, counters.engine)
-        length = length_words(row.draft_tokens)
-        lines.append(f"options of {engine} {_PURPOSES[row.purpose].format(length)}:")
+        lines.append(f"{options_title(counters, row)}:")
         lines += [f"  - {row.old}"] if row.old else []
         lines.append(f"  + {row.new or '(without them)'}")
     if any(row.stated_by == "export" for row in counters.flags):

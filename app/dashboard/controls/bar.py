@@ -11,12 +11,14 @@ from pathlib import Path
 
 import streamlit as st
 
+from app.dashboard.answers.server import taken_from
 from app.dashboard.controls.widgets import ask, read, wanted
 from app.dashboard.held import MOST_BYTES, OWN, SHOWN, hold_config
 from app.dashboard.state import FACTORS, State, as_sold, rate_of
-from app.dashboard.uploads.session import held_recording, uploaded
-from app.dashboard.wording import KNOWN_BY, error_words, plain
+from app.dashboard.uploads.session import dropped, held_recording, offer_drop, refused_drop
+from app.dashboard.wording import KNOWN_BY, YOUR_SERVER, error_words, plain
 from hardware_profiles.errors import RooftreeError
+from traces.importers.engines.ran import running_of
 
 QUESTION = {
     "Workload": ("model", "batch", "context"),
@@ -55,10 +57,11 @@ CONFIG = "own-config"  # the file that was read last, and why it was refused
 STYLE = Path(__file__).with_name("bar.css")
 
 
-def refused_config() -> list[str]:
-    """Why the config.json that is there was refused; it is no answer to an earlier question."""
+def refused_files() -> list[str]:
+    """Why files that are there were refused; what follows is no answer to an earlier question."""
     _, refusal = st.session_state.get(CONFIG, ("", ""))
-    return [refusal] if refusal else []
+    drop = refused_drop()
+    return [*([refusal] if refusal else []), *([error_words(drop)] if drop is not None else [])]
 
 
 def ask_questions(state: State) -> State:
@@ -80,7 +83,9 @@ def ask_questions(state: State) -> State:
                     key=f"group-{title.replace(' ', '-')}",
                 ):
                     state = _group(title, names, state)
-        return _beside(state)
+            _server(state)
+        held = held_recording() if state.known_by == "upload" else ""
+        return _beside(replace(state, upload=held))
 
 
 def _beside(state: State) -> State:
@@ -147,11 +152,7 @@ def _group(title: str, names: Sequence[str], state: State) -> State:
             state = ask(name, state)
             if name == "model":
                 _own_config(state)
-            if name == "known_by" and state.known_by == "upload":
-                state = _own_recording(state)
-    return (
-        replace(state, upload="") if "known_by" in names and state.known_by != "upload" else state
-    )
+    return state
 
 
 def _grouped(name: str, state: State) -> bool:
@@ -195,10 +196,37 @@ def _own_config(state: State) -> None:
         st.caption(f":red[{plain(refusal)}]")
 
 
-def _own_recording(state: State) -> State:
-    """A recording of one's own, which every page of the session can use."""
-    try:
-        uploaded("acceptance")
-    except RooftreeError as error:
-        st.caption(f":red[{plain(error_words(error))}]")
-    return replace(state, upload=held_recording())
+def _server(state: State) -> None:
+    """The place for a server's counters, its log or a recording, which every page then uses."""
+    with st.popover(f"**{YOUR_SERVER}** {plain(_server_words())}", key="group-Your-server"):
+        if offer_drop():
+            st.session_state["next"] = _with_drop(state)
+            st.rerun()
+        if (refusal := refused_drop()) is not None:
+            st.caption(f":red[{plain(error_words(refusal))}]")
+        if (given := dropped()) is not None and given.unjudged:
+            st.caption(f"Used as acceptance alone: {plain(given.unjudged)}")
+
+
+def _with_drop(state: State) -> State:
+    """The question with the drafter known by what was just dropped, and what a server says of
+    itself.
+    """
+    given = dropped()
+    assert given is not None
+    running = running_of(given.trace, given.trace.file or "")
+    taken = state if running is None else taken_from(state, running)
+    return replace(taken, known_by="upload")
+
+
+def _server_words() -> str:
+    """What the button says of what was dropped."""
+    if refused_drop() is not None:
+        return "refused"
+    if (given := dropped()) is None:
+        return ""
+    running = running_of(given.trace, given.trace.file or "")
+    if running is None:
+        return "a recording"
+    lengths = "" if running.draft_tokens is None else f" · K={running.draft_tokens}"
+    return f"{running.engine}{lengths}"
