@@ -167,9 +167,9 @@ def _show_server(server: ServerAnswer, state: State) -> None:
 
 def _answer(state: State) -> PageAnswer | None:
     if state.page == "trace":
-        given = dropped() if state.known_by == "upload" else None
-        if given is not None:
-            return answering(state.page)(state, given.trace)
+        drop = dropped() if state.known_by == "upload" else None
+        if drop is not None:
+            return answering(state.page)(state, drop.trace)
     if state.page == "diffusion":
         with st.expander(OWN_RECORDING):
             masked = uploaded_confidence()

@@ -23,14 +23,14 @@ def answered_server(state: State) -> ServerAnswer | None:
     Raises:
         RooftreeError: it cannot be answered; the message says why.
     """
-    given = dropped()
-    running = None if given is None else running_of(given.trace, given.trace.file or "")
+    drop = dropped()
+    running = None if drop is None else running_of(drop.trace, drop.trace.file or "")
     if running is None:
         return None
     place = recording_place(held_recording())
     question = asked_server(state, place)
-    asked, answer = st.session_state.get(_ANSWERED, (None, None))
-    if asked != question:
+    before, answer = st.session_state.get(_ANSWERED, (None, None))
+    if before != question:
         answer = answer_server(state, running, place)
         st.session_state[_ANSWERED] = (question, answer)
     known: ServerAnswer | None = answer

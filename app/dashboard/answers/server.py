@@ -160,8 +160,8 @@ def answer_server(state: State, running: Running, recording: Path) -> ServerAnsw
     """
     if not state.method:
         return ServerAnswer(headline=UNNAMED, changes=_drafters(state))
-    asked = asked_server(state, recording)
-    answer = asked.answer()
+    question = asked_server(state, recording)
+    answer = question.answer()
     answer.require()
     assert isinstance(answer, Recommended)
     counters = answer.rankings.counters
@@ -169,7 +169,7 @@ def answer_server(state: State, running: Running, recording: Path) -> ServerAnsw
     files = (OWN_FILE,) if len(running.files) == 1 else (BEFORE, AFTER)
     return ServerAnswer(
         headline=f"{counters.headline[:1].upper()}{counters.headline[1:]}.",
-        command=asked.changed(metrics=files).line,
+        command=question.changed(metrics=files).line,
         numbers=_numbers(counters),
         options=[_options(counters, row) for row in counters.flags],
         notes=[*counted_lines(counters), *_exported(counters)],

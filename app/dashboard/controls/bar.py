@@ -204,17 +204,17 @@ def _server(state: State) -> None:
             st.rerun()
         if (refusal := refused_drop()) is not None:
             st.caption(f":red[{plain(error_words(refusal))}]")
-        if (given := dropped()) is not None and given.unjudged:
-            st.caption(f"Used as acceptance alone: {plain(given.unjudged)}")
+        if (drop := dropped()) is not None and drop.unjudged:
+            st.caption(f"Used as acceptance alone: {plain(drop.unjudged)}")
 
 
 def _with_drop(state: State) -> State:
     """The question with the drafter known by what was just dropped, and what a server says of
     itself.
     """
-    given = dropped()
-    assert given is not None
-    running = running_of(given.trace, given.trace.file or "")
+    drop = dropped()
+    assert drop is not None
+    running = running_of(drop.trace, drop.trace.file or "")
     taken = state if running is None else taken_from(state, running)
     return replace(taken, known_by="upload")
 
@@ -223,9 +223,9 @@ def _server_words() -> str:
     """What the button says of what was dropped."""
     if refused_drop() is not None:
         return "refused"
-    if (given := dropped()) is None:
+    if (drop := dropped()) is None:
         return ""
-    running = running_of(given.trace, given.trace.file or "")
+    running = running_of(drop.trace, drop.trace.file or "")
     if running is None:
         return "a recording"
     lengths = "" if running.draft_tokens is None else f" · K={running.draft_tokens}"

@@ -256,12 +256,12 @@ def _read_confidence(upload: str, written: str) -> int:
 
 def _read_scrapes(uploads: Sequence[str], written: str) -> int:
     """Two scrapes, in either order, which alone are more than one file."""
-    from traces.importers.engines.ran import keeping
+    from traces.importers.engines.ran import with_running
     from traces.importers.engines.running import read_running
     from traces.storage.acceptance_file import write_acceptance
 
     running = read_running(*uploads)
-    write_acceptance(keeping(running.trace, running), written)
+    write_acceptance(with_running(running.trace, running), written)
     return 0
 
 
@@ -296,14 +296,14 @@ def _read_acceptance(upload: str, written: str, format: str) -> int:
 
 def _judged(trace: AcceptanceTrace, upload: str) -> AcceptanceTrace:
     """A recording that says what its engine ran, where that is told; why not, on standard output."""
-    from traces.importers.engines.ran import keeping
+    from traces.importers.engines.ran import with_running
     from traces.importers.engines.running import read_adapters, read_running
 
     try:
         if read_adapters([upload]):
             sys.stdout.write(f"{upload}: holds several adapters, which the command line judges\n")
             return trace
-        return keeping(trace, read_running(upload))
+        return with_running(trace, read_running(upload))
     except InputError as error:
         sys.stdout.write(f"{error}\n")
         return trace

@@ -40,7 +40,7 @@ _FOLDER = "uploads"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Given:
+class _Files:
     """Files or pasted lines: names for messages with their bytes, and what tells them from others."""
 
     files: tuple[tuple[str, bytes], ...]
@@ -80,22 +80,22 @@ def offer_drop() -> bool:
         files = ((PASTED, text.encode()),)
     if not files:
         return False
-    given = _Given(files=files, mark=_mark(files))
+    offered = _Files(files=files, mark=_mark(files))
     mark, outcome = st.session_state.get(DROPPED, (None, None))
-    if new := mark != given.mark:
-        outcome = _read(DROPPED, given, lambda report: parsed_drop(files, report=report))
+    if new := mark != offered.mark:
+        outcome = _read(DROPPED, offered, lambda report: parsed_drop(files, report=report))
     if isinstance(outcome, UnclearFormatError):
         chosen = st.selectbox(
             "Its format",
             outcome.formats,
             index=None,
             placeholder="choose one",
-            key=f"format-of-{given.mark}",
+            key=f"format-of-{offered.mark}",
         )
         if new := chosen is not None:
             format = str(chosen)
             outcome = _read(
-                DROPPED, given, lambda report: parsed_drop(files, format=format, report=report)
+                DROPPED, offered, lambda report: parsed_drop(files, format=format, report=report)
             )
     return new and isinstance(outcome, Dropped)
 
@@ -128,8 +128,8 @@ def uploaded_confidence() -> "Recording | None":
     mark, outcome = st.session_state.get(MASKED, (None, None))
     if upload is not None and mark != upload.file_id:
         name, content = upload.name, upload.getvalue()
-        given = _Given(files=((name, content),), mark=upload.file_id)
-        outcome = _read(MASKED, given, lambda report: _masked(name, content, report))
+        offered = _Files(files=((name, content),), mark=upload.file_id)
+        outcome = _read(MASKED, offered, lambda report: _masked(name, content, report))
     if isinstance(outcome, InputError):
         raise outcome
     recording: Recording | None = outcome
@@ -168,12 +168,12 @@ def _mark(files: tuple[tuple[str, bytes], ...]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _read(key: str, given: _Given, parse: Callable[[Report], object]) -> object:
-    """The recording in what was given, or what is wrong with it, which the session keeps."""
+def _read(key: str, offered: _Files, parse: Callable[[Report], object]) -> object:
+    """The recording in what was offered, or what is wrong with it, which the session keeps."""
     place = st.empty()
     with place.container():
         bar = st.progress(0.0, text="reading")
-        st.button("Cancel", on_click=_leave, args=(key, given.mark))
+        st.button("Cancel", on_click=_leave, args=(key, offered.mark))
 
     def report(passed_s: float) -> None:
         # drawing is also where a press of the button, which reruns the script, ends this run
@@ -187,7 +187,7 @@ def _read(key: str, given: _Given, parse: Callable[[Report], object]) -> object:
         outcome = error
     finally:
         place.empty()
-    st.session_state[key] = (given.mark, outcome)
+    st.session_state[key] = (offered.mark, outcome)
     return outcome
 
 

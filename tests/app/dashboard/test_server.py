@@ -70,8 +70,8 @@ def _only_the_page_takes_time():
 
 
 def place(app):
-    (found,) = [each for each in app.file_uploader if each.key == "file-of-server"]
-    return found
+    (server,) = [each for each in app.file_uploader if each.key == "file-of-server"]
+    return server
 
 
 def drop(app, *files):
@@ -151,8 +151,8 @@ def test_a_log_says_what_runs_and_the_options_are_its_own(
 ):
     app = drop(opened(page="map"), ("server.log", text))
     assert is_calm(app) and not app.warning
-    asked = link(app)
-    assert (asked["method"], asked.get("engine"), asked["batch"], asked["tp"]) == (
+    query = link(app)
+    assert (query["method"], query.get("engine"), query["batch"], query["tp"]) == (
         "eagle-3",
         engine,
         batch,

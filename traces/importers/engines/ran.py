@@ -23,7 +23,7 @@ RUNNING_KEY = "running"
 MOST = 1 << 40
 _MOST_TEXT = 4000
 _MOST_WORDS = 64
-_KEPT_BESIDE = ("trace", "engine", "files", "draft_tokens", "facts", "drafting", "reordered")
+_CHECKED_OTHERWISE = ("trace", "engine", "files", "draft_tokens", "facts", "drafting", "reordered")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,7 +112,7 @@ class Running:
         return mean is not None and longest is not None and mean < longest - 1e-9
 
 
-def keeping(trace: AcceptanceTrace, running: Running) -> AcceptanceTrace:
+def with_running(trace: AcceptanceTrace, running: Running) -> AcceptanceTrace:
     """A recording that says what its engine ran.
 
     Args:
@@ -132,7 +132,7 @@ def with_extra(trace: AcceptanceTrace, extra: Mapping[str, Any]) -> AcceptanceTr
     return replace(trace, provenance=replace(about, extra={**about.extra, **extra}))
 
 
-def kept_running(path: str | Path) -> Running | None:
+def stored_running(path: str | Path) -> Running | None:
     """What an engine ran whose counts a recording of rooftree's own holds; None for any other file.
 
     Args:
@@ -168,7 +168,7 @@ def running_of(trace: AcceptanceTrace, file: str) -> Running | None:
         raise InputError("is no engine that is known", file=file, key=RUNNING_KEY, value=engine)
     about = replace(trace.provenance, model=checked.text("model"), method=checked.text("method"))
     facts = _Checked(checked.value("facts"), file)
-    named = [part.name for part in fields(Running) if part.name not in _KEPT_BESIDE]
+    named = [part.name for part in fields(Running) if part.name not in _CHECKED_OTHERWISE]
     numbers = {name: checked.number(name) for name in named if name != "batch_from"}
     return Running(
         engine=engine,
@@ -186,22 +186,22 @@ def running_of(trace: AcceptanceTrace, file: str) -> Running | None:
 class _Checked:
     """An object from outside, whose values are of the types that are asked for."""
 
-    def __init__(self, kept: Any, file: str) -> None:
-        if not isinstance(kept, dict):
+    def __init__(self, values: Any, file: str) -> None:
+        if not isinstance(values, dict):
             raise InputError("must be an object", file=file, key=RUNNING_KEY)
-        self._kept, self._file = kept, file
+        self._values, self._file = values, file
 
     def value(self, name: str) -> Any:
-        return self._kept.get(name)
+        return self._values.get(name)
 
     def text(self, name: str) -> str:
-        value = self._kept.get(name, "")
+        value = self._values.get(name, "")
         if not isinstance(value, str) or len(value) > _MOST_TEXT:
             raise self._refusal(name, f"must be a text of at most {_MOST_TEXT} characters")
         return value
 
     def words(self, name: str) -> tuple[str, ...]:
-        values = self._kept.get(name, [])
+        values = self._values.get(name, [])
         if not isinstance(values, list) or len(values) > _MOST_WORDS:
             raise self._refusal(name, f"must be a list of at most {_MOST_WORDS} texts")
         if not all(isinstance(value, str) and len(value) <= _MOST_TEXT for value in values):
@@ -209,7 +209,7 @@ class _Checked:
         return tuple(values)
 
     def number(self, name: str) -> float | None:
-        value = self._kept.get(name)
+        value = self._values.get(name)
         if value is None:
             return None
         if type(value) not in (int, float) or not math.isfinite(value) or not 0 <= value <= MOST:
@@ -217,11 +217,11 @@ class _Checked:
         return float(value)
 
     def whole(self, name: str, most: int = MOST) -> int | None:
-        value = self._kept.get(name)
+        value = self._values.get(name)
         if value is not None and (type(value) is not int or not 1 <= value <= most):
             raise self._refusal(name, f"must be a whole number in 1..{most}, or null")
         return value
 
     def _refusal(self, name: str, rule: str) -> InputError:
         key = f"{RUNNING_KEY}.{name}"
-        return InputError(rule, file=self._file, key=key, value=self._kept.get(name))
+        return InputError(rule, file=self._file, key=key, value=self._values.get(name))

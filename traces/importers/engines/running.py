@@ -28,7 +28,7 @@ from traces.importers.engines.metric_names import (
     STEPS,
     first_of,
 )
-from traces.importers.engines.ran import EngineFacts, Running, kept_running
+from traces.importers.engines.ran import EngineFacts, Running, stored_running
 from traces.importers.engines.scrape_order import in_order
 from traces.importers.engines.started import stated_facts
 from traces.importers.engines.started_drafting import stated_drafting
@@ -88,7 +88,7 @@ def read_running(
     Args:
         before: text of `/metrics` at the start; the only scrape where `after` is absent, counted
             from engine start; a log of vLLM or SGLang, responses that report the speculation of
-            their requests, or a recording that says what its engine ran (`ran.keeping`).
+            their requests, or a recording that says what its engine ran (`ran.with_running`).
         after: text of `/metrics` at the end; scrapes in the other order are told by their counters.
         model: `model_name` to read where several models are served; None: the only one that
             `is_served`.
@@ -99,7 +99,7 @@ def read_running(
             another file, two engines, no counters of speculation, several models, a counter that
             fell, no draft, or drafts that are trees.
     """
-    if after is None and (kept := kept_running(before)) is not None:
+    if after is None and (kept := stored_running(before)) is not None:
         return kept
     for path in (before, after):
         if path is not None and (format := _whole_format(path)) is not None:

@@ -33,12 +33,12 @@ def in_order(first: str | Path, second: str | Path) -> tuple[str, str]:
     texts = read_text(first), read_text(second)
     one, other = (Scrape(at_s=0.0, text=text) for text in texts)
     swapped = observed(one, other).fell and not observed(other, one).fell
-    if swapped and not _began_apart(*(samples(text)[0] for text in texts)):
+    if swapped and not _restarted(*(samples(text)[0] for text in texts)):
         return named[1], named[0]
     return named
 
 
-def _began_apart(one: Series, other: Series) -> bool:
+def _restarted(one: Series, other: Series) -> bool:
     """Whether two scrapes say that their processes began at different times."""
     times = {key: value for key, value in one.items() if key[0].endswith(_BEGAN) and key in other}
     return any(abs(other[key] - value) > _SAME_S for key, value in times.items())

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hardware_profiles.errors import InputError
-from traces.importers.engines.ran import MOST, EngineFacts, kept_running
+from traces.importers.engines.ran import MOST, EngineFacts, stored_running
 from traces.importers.files import parse_json, read_text
 
 _SAME = 0.05  # data-parallel ranks differ by a few blocks; several starts of an engine by more
@@ -98,7 +98,7 @@ def stated_facts(path: str | Path) -> EngineFacts:
     Raises:
         InputError: absent, a number out of range, or several that contradict each other.
     """
-    if (kept := kept_running(path)) is not None:
+    if (kept := stored_running(path)) is not None:
         return kept.facts
     file = str(path)
     text = read_text(path)

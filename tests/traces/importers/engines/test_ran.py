@@ -6,7 +6,7 @@ import pytest
 
 from hardware_profiles.errors import InputError
 from tests.traces.importers.engines.test_running import SGLANG_LOG, STARTED, vllm, vllm_log
-from traces.importers.engines.ran import RUNNING_KEY, keeping, with_extra
+from traces.importers.engines.ran import RUNNING_KEY, with_extra, with_running
 from traces.importers.engines.running import read_running
 from traces.importers.engines.started import read_engine_facts
 from traces.importers.formats import import_trace
@@ -25,7 +25,7 @@ def kept(tmp_path):
         source, place = tmp_path / "source.txt", tmp_path / "kept.parquet"
         source.write_text(FILES[format])
         running = read_running(source)
-        write_acceptance(keeping(import_trace(format, source), running), place)
+        write_acceptance(with_running(import_trace(format, source), running), place)
         return running, place
 
     return write
