@@ -1,4 +1,4 @@
-"""Which files has this session been given? A file is read once and stays for the session, on every
+"""Which files does this session have? A file is read once and stays for the session, on every
 page.
 
 Leaves out how a file is read without trusting it (`reading`), and what a server's file means
@@ -75,15 +75,16 @@ def offer_drop() -> bool:
         max_chars=MOST_CHARACTERS,
         on_change=_drop_changed,
     )
-    files = tuple((upload.name, upload.getvalue()) for upload in uploads)
-    if not files and text and text.strip():
-        files = ((PASTED, text.encode()),)
-    if not files:
+    if uploads:
+        files = tuple((upload.name, upload.getvalue()) for upload in uploads)
+        offered = _Files(files=files, mark=_mark(*(upload.file_id for upload in uploads)))
+    elif text and text.strip():
+        offered = _Files(files=((PASTED, text.encode()),), mark=_mark(text))
+    else:
         return False
-    offered = _Files(files=files, mark=_mark(files))
     mark, outcome = st.session_state.get(DROPPED, (None, None))
     if new := mark != offered.mark:
-        outcome = _read(DROPPED, offered, lambda report: parsed_drop(files, report=report))
+        outcome = _read(DROPPED, offered, lambda report: parsed_drop(offered.files, report=report))
     if isinstance(outcome, UnclearFormatError):
         chosen = st.selectbox(
             "Its format",
@@ -95,13 +96,15 @@ def offer_drop() -> bool:
         if new := chosen is not None:
             format = str(chosen)
             outcome = _read(
-                DROPPED, offered, lambda report: parsed_drop(files, format=format, report=report)
+                DROPPED,
+                offered,
+                lambda report: parsed_drop(offered.files, format=format, report=report),
             )
     return new and isinstance(outcome, Dropped)
 
 
 def dropped() -> Dropped | None:
-    """What this session was given; None for nothing, or what was refused."""
+    """What this session has; None for nothing, or what was refused."""
     _, outcome = st.session_state.get(DROPPED, (None, None))
     return outcome if isinstance(outcome, Dropped) else None
 
@@ -161,11 +164,8 @@ def held_recording() -> str:
     return name
 
 
-def _mark(files: tuple[tuple[str, bytes], ...]) -> str:
-    digest = hashlib.sha256()
-    for name, content in files:
-        digest.update(f"{name}\n{len(content)}\n".encode() + content)
-    return digest.hexdigest()[:16]
+def _mark(*texts: str) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
 
 
 def _read(key: str, offered: _Files, parse: Callable[[Report], object]) -> object:
