@@ -89,7 +89,9 @@ def recording_place(name: str) -> Path:
     place = _recordings.get(name)
     if place is None or not place.exists():
         raise InputError(
-            "is not here: a link holds no file; upload it again", key="known_by", value="upload"
+            "is not here: a link holds no file; drop it under Your server again",
+            key="known_by",
+            value="upload",
         )
     return place
 

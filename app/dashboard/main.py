@@ -15,23 +15,28 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.dashboard import chart_component
 from app.dashboard.answer import Change, EngineStart, PageAnswer
+from app.dashboard.answers.server import ServerAnswer
 from app.dashboard.answers.validation.badge import sure_of
 from app.dashboard.changes import asked_by_point
 from app.dashboard.code_block import code_block
 from app.dashboard.controls.bar import ask_questions, summary
 from app.dashboard.controls.files import refused_files
 from app.dashboard.controls.widgets import moved, rejected, set_widgets
+from app.dashboard.own_server import answered_server
 from app.dashboard.pages import ASKED_BY_BUTTON, answered, answering, completed
 from app.dashboard.pinned import PIN, RELEASE, beside, pinned_question, pinned_text
 from app.dashboard.state import PAGES, State, address, from_query, to_query, with_values
 from app.dashboard.taken_along import report, rows
-from app.dashboard.uploads.session import uploaded
+from app.dashboard.uploads.session import dropped, uploaded_confidence
 from app.dashboard.waiting import waited
 from app.dashboard.wording import (
     ABOUT,
     FOLD,
+    LEFT_OUT,
+    NOT_TOLD,
     OWN_RECORDING,
     OWN_TAB,
+    SERVER_FOLD,
     TITLES,
     error_words,
     file_stem,
@@ -70,6 +75,8 @@ def page() -> None:
         for message in refusals:
             st.warning(plain(message))
         return
+    if (server := _guarded(lambda: answered_server(state))) is not None:
+        _show_server(server, state)
     answer = _guarded(lambda: _answer(state))
     if answer is not None:
         _show(_beside_pinned(answer, state), state)
@@ -145,20 +152,38 @@ def _guarded(compute: Callable[[], Result]) -> Result | None:
     return None
 
 
+def _show_server(server: ServerAnswer, state: State) -> None:
+    """Whether to change what a server runs, and its options; the rest of that behind a fold where
+    the page asks something else.
+    """
+    query = json.dumps(address(state))
+    chart_component.show("server", query=query, headline=server.headline, numbers=server.numbers)
+    _changes(server.changes, "server")
+    if not server.command:
+        return
+    for options in server.options:
+        st.markdown(f"**{plain(options.title)}**")
+        now, then = st.columns(2)
+        with now:
+            st.caption("Runs now")
+            code_block(options.old or NOT_TOLD)
+        with then:
+            st.caption("In its place")
+            code_block(options.new or LEFT_OUT)
+    with st.expander(SERVER_FOLD, expanded=state.page == PAGES[0]):
+        chart_component.show("counted", query=query, notes=server.notes, tables=server.tables)
+        code_block(server.command)
+
+
 def _answer(state: State) -> PageAnswer | None:
     if state.page == "trace":
-        # the bar draws the place for a file where the drafter is known by one
-        if state.known_by == "upload":
-            recording = uploaded("acceptance", draw=False)
-        else:
-            with st.expander(OWN_RECORDING):
-                recording = uploaded("acceptance")
-        if recording is not None:
+        drop = dropped() if state.known_by == "upload" else None
+        if drop is not None:
             _name_tab(state, OWN_TAB)
-            return answering(state.page)(state, recording)
+            return answering(state.page)(state, drop.trace)
     if state.page == "diffusion":
         with st.expander(OWN_RECORDING):
-            masked = uploaded("confidence")
+            masked = uploaded_confidence()
         if masked is not None:
             _name_tab(state, OWN_TAB)
             return answering(state.page)(state, masked)

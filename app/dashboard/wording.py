@@ -26,10 +26,13 @@ KNOWN_BY = {
     "rate": "one rate",
     "rates": "rates by position",
     "recording": "a recording",
-    "upload": "a recording of mine",
+    "upload": "what I dropped under Your server",
 }
+YOUR_SERVER = "Your server"
+SERVER_FOLD = "What was counted, what to measure next, and the command line that says the same"
+LEFT_OUT, NOT_TOLD = "(without them)", "(not told: lengths were mixed)"
 FOLD = "Why, what it rests on, and every number"
-OWN_RECORDING = "A recording or log of your own"
+OWN_RECORDING = "A recording of your own"
 OWN_TAB = " · a recording of my own"
 ABOUT = (
     "rooftree predicts which speculative-decoding configuration is fastest on your hardware, by how"

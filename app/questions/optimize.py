@@ -84,7 +84,7 @@ class OptimizeQuestion(
         Field(
             (
                 "Text of an engine's /metrics (vLLM, SGLang, TensorRT-LLM, llama.cpp), scraped"
-                " twice, or once for all since it started; a log of vLLM or SGLang; or its"
+                " twice, in either order, or once for all since it started; a log of vLLM or SGLang; or its"
                 " responses where they report their speculation, by adapter where they name it:"
                 " should the draft length that runs be changed, and what should be measured next?"
             ),

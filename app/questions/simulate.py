@@ -80,7 +80,10 @@ class SimulateQuestion(
     draft_tokens: Annotated[
         tuple[int, ...] | None,
         Field(
-            "Draft tokens K; several by commas are compared as --good-share does.",
+            (
+                "Draft tokens K; several by commas are compared as --good-share does. Default: of"
+                " counters or a log as --trace the K that ran, else the method's own."
+            ),
             Group.DRAFTING,
             reads=WholeNumbers(least=0, most=MOST_DRAFT_TOKENS),
         ),

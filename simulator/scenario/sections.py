@@ -119,7 +119,8 @@ class StopSection(Section):
 class SpeculationSection(Section):
     """Speculation: what is accepted, and how much is drafted; or how masked blocks are refined.
 
-    Without shape, draft_tokens and tree the method's own entry says what a step drafts.
+    Without shape, draft_tokens and tree counters and logs say how long the drafts were, or the
+    method's own entry says what a step drafts.
     Requests walk along a recording; for counters (level 0), stated rates and tokens per step one is
     drawn, every step by itself.
 
@@ -134,7 +135,7 @@ class SpeculationSection(Section):
             counted.
         shape: what a step drafts, as answers print it: off, chain:5, tree:16, dynamic:60x6,
             prompted:48, own.
-        draft_tokens: or K of a chain.
+        draft_tokens: or K of a chain; None: as counted, where the trace is counters or a log.
         tree: file of a tree's JSON instead, or the JSON itself.
         method: slug; None: the trace's.
         refine: how a method that refines masked blocks commits them along a confidence trace:

@@ -127,8 +127,25 @@ def speculated(written: ScenarioFile) -> Speculated | None:
     if source.positions is not None:
         trace, notes = source.positions, tuple[str, ...]()
     else:
+        section, counted = _as_counted(section, method, source)
         trace, notes = _drawn(section, method, source)
+        notes = (*notes, *counted)
     return Speculated(section=section, method=method, source=source, trace=trace, notes=notes)
+
+
+def _as_counted(
+    section: SpeculationSection, method: Method, source: Source
+) -> tuple[SpeculationSection, tuple[str, ...]]:
+    """A scenario that says nothing of what a step drafts, with the K that counters or a log tell."""
+    stated = (section.draft_tokens, section.shape, section.tree)
+    says = any(value is not None for value in stated) or section.schedule
+    drafts_chains = source.own_draft is None and method.shape.kind != "state_trees"
+    counts = None if source.trace is None else source.trace.summary
+    counted = None if counts is None else counts.draft_levels
+    if says or not counted or not drafts_chains:
+        return section, ()
+    note = f"K={counted}, the draft length that was counted, as nothing states another"
+    return section.model_copy(update={"draft_tokens": counted}), (note,)
 
 
 def _source(section: SpeculationSection) -> Source:

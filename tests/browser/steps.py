@@ -19,6 +19,7 @@ ASK = (
     " PopStateEvent('popstate')); }"
 )
 TAKEN = "path => location.pathname === path && !new URLSearchParams(location.search).has('page')"
+CHIPS = "left => document.querySelectorAll('[data-testid=stFileChip]').length === left"
 CHARTS = "document.querySelector('[data-part=charts]').dataset.settled"
 
 
@@ -74,6 +75,25 @@ def reached(page, name):
         next(button for button in buttons if button.count()).click()
         widget.first.wait_for()
     return widget
+
+
+def dropped(page, *paths):
+    """Drop files at the place of every page for a server's counters, its log or a recording."""
+    field = page.locator(".st-key-file-of-server input[type=file]")
+    if field.count() == 0:
+        page.locator(".st-key-group-Your-server button").first.click()
+    field.set_input_files([str(path) for path in paths])
+
+
+def taken_away(page):
+    """Take every file away again, so that the session knows none."""
+    chips = page.get_by_test_id("stFileChip")
+    if chips.count() == 0:
+        page.locator(".st-key-group-Your-server button").first.click()
+        chips.first.wait_for()
+    for left in reversed(range(chips.count())):
+        chips.first.get_by_role("button").click()
+        page.wait_for_function(CHIPS, arg=left, polling=POLL_MS)
 
 
 def slid(page, name, key="ArrowRight"):

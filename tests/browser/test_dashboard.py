@@ -9,7 +9,18 @@ import pytest
 pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
 
 from app.dashboard.state import State
-from tests.browser.steps import POLL_MS, headline, is_at, query, slid, turned_to, unfolded, where
+from tests.browser.steps import (
+    POLL_MS,
+    dropped,
+    headline,
+    is_at,
+    query,
+    slid,
+    taken_away,
+    turned_to,
+    unfolded,
+    where,
+)
 from traces.library import shipped_confidence, shipped_traces
 
 MODEL = State().model
@@ -22,13 +33,6 @@ def given(page, path):
     if place.get_attribute("open") is None:
         place.locator("summary").click()
     page.locator("input[type=file]").set_input_files(str(path))
-
-
-def taken_away(page):
-    """Take the file away again, so that the session knows none."""
-    chip = page.get_by_test_id("stFileChip")
-    chip.get_by_role("button").click()
-    chip.wait_for(state="detached")
 
 
 def test_the_headline_follows_the_batch_and_the_link_follows_both(asked):
@@ -120,11 +124,11 @@ def test_a_table_is_sorted_by_a_press_on_its_head(asked):
 def test_a_file_is_refused_in_words_and_a_recording_read_and_compared(asked, tmp_path):
     (tmp_path / "bad.jsonl").write_text("{" * 100)
     page = asked("page=trace&other_trace=" + RANKED)
-    given(page, tmp_path / "bad.jsonl")
+    dropped(page, tmp_path / "bad.jsonl")
     page.get_by_test_id("stAlert").wait_for()
     assert page.get_by_test_id("stException").count() == 0
     taken_away(page)
-    given(page, shipped_traces()[-1])
+    dropped(page, shipped_traces()[-1])
     name = shipped_traces()[-1].name
     page.get_by_text(f"{name}, tokens per step").wait_for()
     assert name in headline(page) and RANKED in headline(page)

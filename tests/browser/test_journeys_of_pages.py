@@ -15,17 +15,20 @@ pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not i
 
 from app.cli.main import main
 from app.dashboard.controls.bar import AS_SOLD
-from app.dashboard.wording import TITLES
+from app.dashboard.wording import SERVER_FOLD, TITLES
 from app.render.charts.charts import digits
 from app.render.html.optimize_sections import schedule_words
 from costmodel.optimizers.recommend import DEFAULT_BATCHES
+from tests.app.dashboard.test_server import AFTER, BEFORE
 from tests.browser.steps import (
     commands,
+    dropped,
     headline,
     query,
     reached,
     settled,
     simulated,
+    taken_away,
     turned_to,
     typed,
     unfolded,
@@ -90,20 +93,49 @@ def test_two_recordings_are_compared(asked, capsys):
 def test_a_log_of_vllm_becomes_a_schedule(asked, capsys, tmp_path):
     log = tmp_path / "vllm.log"
     log.write_text(VLLM_LOG)
-    page = asked("method=eagle-3&known_by=upload&batch=8")
-    reached(page, "known_by")
-    page.locator(".st-key-file-of-acceptance input[type=file]").set_input_files(str(log))
+    page = asked("method=eagle-3&batch=8")
+    dropped(page, log)
     page.get_by_text("As a schedule over batches").wait_for()
     settled(page)
-    _, scheduled, line = page.locator(".rooftree-code code:visible").all_inner_texts()
+    *_, scheduled, line = commands(page)
+    batch = query(page)["batch"]
     every = line.replace("YOUR-FILE", str(log)).replace(
-        "--batch 8 ", f"--batch {','.join(map(str, DEFAULT_BATCHES))} "
+        f"--batch {batch} ", f"--batch {','.join(map(str, DEFAULT_BATCHES))} "
     )
     told = said(capsys, every, "--out", str(tmp_path / "out"))
     words = schedule_words(told["schedule"])
     assert words and page.get_by_text(f"Over batches: {words}").count() == 1
     script = (tmp_path / "out" / "vllm" / "vllm-serve.sh").read_text()
     assert shlex.split(scheduled) == shlex.split(script.partition("exec ")[2].replace("\\\n", " "))
+    taken_away(page)
+    settled(page)
+
+
+def test_two_scrapes_in_the_other_order_become_a_line_to_change(asked, capsys, tmp_path):
+    """Dropped on another page than the first, where the answer then stands first."""
+    texts = {"before": BEFORE, "after": AFTER}
+    files = {name: tmp_path / f"{name}.prom" for name in texts}
+    for name, text in texts.items():
+        files[name].write_text(text)
+    page = asked("page=map&method=eagle-3&batch=8")
+    dropped(page, files["after"], files["before"])
+    judged = page.locator("[data-part=server] h2")
+    judged.wait_for()
+    settled(page)
+    page.keyboard.press("Escape")
+    page.get_by_text(SERVER_FOLD).click()
+    page.get_by_text("was scraped before after.prom").wait_for()
+    (line,) = [code for code in commands(page) if "--metrics" in code]
+    for name, file in files.items():
+        line = line.replace(f"YOUR-FILE-{name.upper()}", str(file))
+    told = said(capsys, line, "--out", str(tmp_path / "out"))["counters"]
+    assert judged.inner_text().lower() == f"{told['headline']}.".lower()
+    old, new = commands(page)[:2]
+    assert (old, new) == (told["flags"][0]["old"], told["flags"][0]["new"])
+    assert query(page)["known_by"] == "upload" and "K=" in headline(page) + judged.inner_text()
+    taken_away(page)
+    judged.wait_for(state="detached")
+    settled(page)
 
 
 def test_50_requests_a_second_with_and_without_drafting(asked, capsys, tmp_path):

@@ -53,8 +53,11 @@ from simulator.scenario.file import read_scenario
 from simulator.timing.engine_settings import read_engine
 from tests.faults.mutations import mutated_bytes, mutated_json, mutated_table, mutated_text
 from tests.traces.importers import samples
+from tests.traces.importers.engines.test_running import SGLANG_LOG, STARTED, vllm, vllm_log
 from tests.traces.toy_masked import EVERY_RULE, toy_trace
+from traces.importers.engines.ran import with_running
 from traces.importers.engines.responses import read_adapters
+from traces.importers.engines.running import read_running
 from traces.importers.formats import (
     READERS,
     REQUEST_READERS,
@@ -352,6 +355,17 @@ SWEEPS = [
 ]
 
 
+VLLM_SERVED = (
+    "args: {'speculative_config': {'method': 'eagle3', 'num_speculative_tokens': 3}}\n"
+    + STARTED
+    + vllm_log(windows=2)
+)
+SGLANG_SERVED = SGLANG_LOG.replace(
+    "speculative_algorithm='EAGLE3'",
+    "speculative_algorithm='EAGLE3', speculative_num_steps=3, speculative_num_draft_tokens=4",
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class Target:
     """A reader.
@@ -392,6 +406,13 @@ def _traces():
     return [acceptance_table(trace) for trace in made]
 
 
+def _judged(folder, text):
+    """What an engine ran, in the recording of its counts."""
+    (folder / "served.log").write_text(text)
+    running = read_running(folder / "served.log")
+    return acceptance_table(with_running(running.trace, running))
+
+
 def targets(folder):
     """Every reader by name.
 
@@ -418,6 +439,8 @@ def targets(folder):
         ),
         written,
     )
+    served = [VLLM_SERVED, SGLANG_SERVED, vllm()]
+    judged = [_judged(folder, text) for text in served]
     tables, requests = _traces(), pq.read_table(written)
     confidence = [confidence_table(toy_trace(EVERY_RULE[:n], prompts=2, length=32)) for n in (1, 4)]
     shipped = trace_file("confidence/masked-names-live--plain").read_bytes()
@@ -475,6 +498,12 @@ def targets(folder):
             8, lambda generator: engine_file(generator, listed), read_requests_any, ".csv"
         ),
         "traces": Target(8, recording, _recording, ".parquet"),
+        "running": Target(
+            4, lambda generator: engine_file(generator, served), read_running, ".log"
+        ),
+        "running-recording": Target(
+            4, lambda generator: recording(generator, judged), read_running, ".parquet"
+        ),
         "confidence-traces": Target(
             6, lambda generator: recording(generator, confidence), _confidence_file, ".parquet"
         ),

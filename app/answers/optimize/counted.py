@@ -5,14 +5,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from app.answers.optimize.counted_flags import flags_rows
 from app.answers.optimize.counted_rows import (
     AdapterRow,
+    ComparedLength,
     CountedInUse,
     CountedLength,
     CountedVerdict,
     Counters,
     NextRunRow,
 )
+from app.answers.optimize.counted_words import verdict_sentences
 from costmodel.answers.workload import Limits
 from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.candidates.usual_shapes import CHAIN_LENGTHS, NGRAM_LENGTHS
@@ -21,7 +24,7 @@ from costmodel.optimizers.counted.lengths import KnownLength, known_lengths
 from costmodel.optimizers.counted.verdict import TOLERANCE_RATIO, Verdict, verdicts
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.recommend import Recommendation
-from traces.importers.engines.running import Running
+from traces.importers.engines.ran import Running
 
 _OF_ADAPTERS = (  # what a row of an adapter says as a verdict does
     *("batch", "context", "in_use_draft_tokens", "best_draft_tokens", "gain_ratio"),
@@ -79,6 +82,15 @@ def counted_answer(
     judged = _judged(answer, running, source, limits, seed)
     rates = source.rates
     assert rates is not None
+    rows = [_verdict(verdict, judged.now) for verdict in judged.verdicts]
+    here = [row for row in rows if row.runs_now] or rows
+    following = [
+        _next(run)
+        for run in next_run.next_runs(
+            source.entry, rates, running.summary, judged.lengths, judged.matter
+        )
+    ]
+    flags, why_none = flags_rows(contender.configuration, running, here, following)
     return Counters(
         engine=running.engine,
         scrapes=list(running.files),
@@ -87,23 +99,21 @@ def counted_answer(
         method=source.method,
         in_use=_in_use(running, judged.lengths[judged.used], judged.in_use, judged.matter),
         lengths=[_length(length) for length in judged.lengths],
-        verdicts=[_verdict(verdict, judged.now) for verdict in judged.verdicts],
+        verdicts=rows,
         suffices=all(verdict.suffices for verdict in judged.verdicts),
         suffices_now=all(verdict.suffices for verdict in judged.matter),
         tolerance_ratio=TOLERANCE_RATIO,
-        next=[
-            _next(run)
-            for run in next_run.next_runs(
-                source.entry, rates, running.summary, judged.lengths, judged.matter
-            )
-        ],
+        headline=verdict_sentences(here)[0],
+        compared=_compared(here, judged.lengths),
+        next=following,
+        flags=flags,
         notes=running.trace.provenance.notes,
         adapters=[
             row
             for name, (own, accepted) in (adapters or {}).items()
             for row in _adapter_rows(name, _judged(answer, own, accepted, limits, seed), own)
         ],
-        remarks=[*remarks, *_not_believed(contender, judged.verdicts, judged.now)],
+        remarks=[*remarks, *_not_believed(contender, judged.verdicts, judged.now), *why_none],
     )
 
 
@@ -192,6 +202,29 @@ def _in_use(
         tpot_s=running.tpot_s,
         predicted_tpot_s=at.batch / predicted if at is not None and predicted else None,
     )
+
+
+def _compared(
+    here: Sequence[CountedVerdict], lengths: Sequence[KnownLength]
+) -> list[ComparedLength]:
+    """What runs beside the best length that is known, where that gains most of what is answered."""
+    order = {"change": 2, "unsure": 1, "keep": 0}
+    first = max(here, key=lambda row: (order[row.answer], row.gain_ratio or 0.0))
+    shown = [("runs now", first.in_use_draft_tokens, first.in_use_tokens_per_s)]
+    if first.answer != "keep":
+        shown.append(("should run", first.best_draft_tokens, first.best_tokens_per_s))
+    return [
+        ComparedLength(
+            which=which,
+            batch=first.batch,
+            context=first.context,
+            draft_tokens=draft_tokens,
+            tokens_per_step=lengths[draft_tokens].tokens_per_step,
+            tokens_per_step_interval=lengths[draft_tokens].interval,
+            tokens_per_s=tokens_per_s,
+        )
+        for which, draft_tokens, tokens_per_s in shown
+    ]
 
 
 def _length(length: KnownLength) -> CountedLength:

@@ -80,6 +80,38 @@ class NextRunRow(Row):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FlagsRow(Row):
+    """What changes in the engine's options with its draft length."""
+
+    draft_tokens: Annotated[int, Column("Draft length that the new options run.")]
+    purpose: Annotated[
+        str, Column("`change`: the best length that is known; `measure`: the one to measure next.")
+    ]
+    old: Annotated[
+        str | None, Column("Options that run now; none where lengths were mixed or not told.")
+    ]
+    new: Annotated[str, Column("Options in their place; empty: they are left out.")]
+    stated_by: Annotated[
+        str, Column("`log`: the engine stated them; `export`: they are written for the method.")
+    ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ComparedLength(Row):
+    """What runs, or what should, where the engine runs."""
+
+    which: Annotated[str, Column("`runs now`, or `should run`.", "")]
+    batch: Annotated[int, Column("Requests that decode together.")]
+    context: Annotated[int, Column("Cached tokens per request.")]
+    draft_tokens: Annotated[int, Column("Draft length; 0: off.", "K")]
+    tokens_per_step: Annotated[float, Column("Tokens emitted per step.", "tokens/step", decimals=2)]
+    tokens_per_step_interval: Annotated[Interval, Column("Its interval.")]
+    tokens_per_s: Annotated[
+        float | None, Column("Tokens/s of the whole batch; none: it does not fit.", "tokens/s")
+    ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class AdapterRow(Row):
     """What counts say of one adapter's draft length at one batch and context."""
 
@@ -119,7 +151,12 @@ class Counters(Row):
     suffices: Annotated[bool, Column("Whether the counts suffice everywhere.")]
     suffices_now: Annotated[bool, Column("Whether they do where the engine runs.")]
     tolerance_ratio: Annotated[float, Column("Gain below which nothing is changed.")]
+    headline: Annotated[str, Column("Keep, change or cannot tell, in a sentence.")]
+    compared: Annotated[
+        Sequence[ComparedLength], Column("What runs, and what should where that differs.")
+    ]
     next: Annotated[Sequence[NextRunRow], Column("What to measure next.")]
+    flags: Annotated[Sequence[FlagsRow], Column("Options of the engine to change.")]
     notes: Annotated[str, Column("Notes on the counts.")]
     adapters: Annotated[
         Sequence["AdapterRow"], Column("What is best for every adapter, where several are told of.")

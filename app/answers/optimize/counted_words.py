@@ -9,7 +9,7 @@ from typing import Annotated
 from app.answers.answer import Column, Row, Table, columns_of
 from app.answers.estimates import Interval
 from app.answers.numbers import plain
-from app.answers.optimize.counted_rows import CountedVerdict, Counters, NextRunRow
+from app.answers.optimize.counted_rows import CountedVerdict, Counters, FlagsRow, NextRunRow
 from hardware_profiles.units import MILLI
 
 CAPTION = (
@@ -18,6 +18,11 @@ CAPTION = (
     " which counters do not tell could gain on the best"
 )
 _NAMES = {"vllm": "vLLM", "sglang": "SGLang", "tensorrt-llm": "TensorRT-LLM"}
+EXPORTED = (
+    "written for this method, as nothing tells the options that run: keep your own drafter and"
+    " whatever else you set"
+)
+_PURPOSES = {"change": "to run {}", "measure": "to measure {}"}
 _DO = {"keep": "keep", "change": "change", "unsure": "cannot tell"}
 _REASONS = {
     "never drafted": "was never drafted",
@@ -143,42 +148,88 @@ def _running(counters: Counters) -> list[str]:
     return lines
 
 
-def _verdict_lines(counters: Counters) -> list[str]:
-    """What to do at the batch that runs, or at all of them where none is known."""
-    rows = [verdict for verdict in counters.verdicts if verdict.runs_now] or counters.verdicts
+def verdict_sentences(rows: Sequence[CountedVerdict]) -> list[str]:
+    """Keep, change or cannot tell, with the gain: a sentence for the rows of every answer.
+
+    Args:
+        rows: at the batch that runs, or at all of them where none is known.
+    """
     lines = []
     for answer in ("change", "unsure", "keep"):
         alike = [verdict for verdict in rows if verdict.answer == answer]
-        if not alike:
-            continue
-        first = max(alike, key=lambda verdict: verdict.gain_ratio or 0.0)
-        where = (
-            "at batch"
-            f" {', '.join(f'{batch:,}' for batch in sorted({verdict.batch for verdict in alike}))}"
-        )
-        use, best = (
-            length_words(first.in_use_draft_tokens),
-            length_words(first.best_draft_tokens),
-        )
-        if answer == "keep":
-            lines.append(
-                f"keep {use} {where}: of the lengths that were counted none is faster by 1 %"
-            )
-        else:
-            gain = (
-                "which does not fit"
-                if first.gain_ratio is None
-                else (
-                    f"it gains {_gain(first.gain_ratio, first.gain_ratio_interval)}, "
-                    f"and is faster with probability {first.faster_probability:.2f}"
-                )
-            )
-            verb = "run" if answer == "change" else "it cannot be told whether to run"
-            lines.append(f"{verb} {best} instead of {use} {where}: {gain}")
+        if alike:
+            first = max(alike, key=lambda verdict: verdict.gain_ratio or 0.0)
+            batches = sorted({verdict.batch for verdict in alike})
+            where = f"at batch {', '.join(f'{batch:,}' for batch in batches)}"
+            lines.append(_sentence(answer, first, where))
+    return lines
+
+
+def _sentence(answer: str, first: CountedVerdict, where: str) -> str:
+    use, best = length_words(first.in_use_draft_tokens), length_words(first.best_draft_tokens)
+    gain = _gain(first.gain_ratio, first.gain_ratio_interval)
+    if answer == "keep" and best != use and gain:
+        return f"keep {use} {where}: {best} would gain {gain}, which is less than 1 %"
+    if answer == "keep":
+        return f"keep {use} {where}: of the lengths that were counted none is faster by 1 %"
+    verb = "change: run" if answer == "change" else "cannot tell whether to run"
+    if not gain:
+        return f"{verb} {best} instead of {use} {where}: which does not fit"
+    return (
+        f"{verb} {best} instead of {use} {where}: it gains {gain}, and is faster with probability"
+        f" {first.faster_probability:.2f}"
+    )
+
+
+def _verdict_lines(counters: Counters) -> list[str]:
+    """What to do at the batch that runs, or at all of them where none is known."""
+    rows = [verdict for verdict in counters.verdicts if verdict.runs_now] or counters.verdicts
     enough = counters.suffices_now
     words = "the counters suffice" if enough else "the counters do not suffice"
     why = "more counts could not move the speed by 1 %" if enough else _missing(rows)
-    return [*lines, f"{words}: {why}"]
+    return [*verdict_sentences(rows), f"{words}: {why}"]
+
+
+def compared_tables(counters: Counters) -> list[Table]:
+    """What runs beside what should; none where they are the same."""
+    if len(counters.compared) < 2:
+        return []
+    columns = ["which", "batch", "context", "draft_tokens", "tokens_per_step", "tokens_per_s"]
+    return [
+        Table(
+            title="what runs beside what should",
+            rows=counters.compared,
+            columns=columns,
+            once=["batch", "context"],
+        )
+    ]
+
+
+def options_title(counters: Counters, row: FlagsRow) -> str:
+    """Whose options they are, and what for."""
+    engine = _NAMES.get(counters.engine, counters.engine)
+    return f"options of {engine} {_PURPOSES[row.purpose].format(length_words(row.draft_tokens))}"
+
+
+def gain_words(counters: Counters) -> str:
+    """What the length that should run gains on the one that runs; empty where that is kept."""
+    if len(counters.compared) < 2:
+        return ""
+    at = counters.compared[0]
+    (row,) = (r for r in counters.verdicts if (r.batch, r.context) == (at.batch, at.context))
+    return _gain(row.gain_ratio, row.gain_ratio_interval) or "the one that runs does not fit"
+
+
+def flag_lines(counters: Counters) -> list[str]:
+    """The options of the engine as they run and as they should, a line each, to be copied whole."""
+    lines = []
+    for row in counters.flags:
+        lines.append(f"{options_title(counters, row)}:")
+        lines += [f"  - {row.old}"] if row.old else []
+        lines.append(f"  + {row.new or '(without them)'}")
+    if any(row.stated_by == "export" for row in counters.flags):
+        lines.append(f"  {EXPORTED}")
+    return lines
 
 
 def _adapter_lines(counters: Counters) -> list[str]:

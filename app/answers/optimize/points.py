@@ -58,7 +58,7 @@ from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.neighbours import Neighbourhood, neighbourhoods
 from costmodel.optimizers.recommend import DraftAxes, Recommendation, recommend
 from costmodel.optimizers.unmet import NothingAllowedError, UnmetPoint
-from traces.importers.engines.running import Running
+from traces.importers.engines.ran import Running
 
 ModelCell = Mapping[str, str]  # names of its model, device and engine, where they are stated
 

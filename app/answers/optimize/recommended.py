@@ -13,7 +13,13 @@ from app.answers.answer import Answer, Table
 from app.answers.cells import LISTED, MarkedCell, reason_lines, several
 from app.answers.deployables import Deployable, file_lines, write_all
 from app.answers.optimize import words
-from app.answers.optimize.counted_words import adapter_tables, counted_lines, counted_table
+from app.answers.optimize.counted_words import (
+    adapter_tables,
+    compared_tables,
+    counted_lines,
+    counted_table,
+    flag_lines,
+)
 from app.answers.optimize.designs import Designs
 from app.answers.optimize.neighbour_words import neighbour_lines, neighbour_table
 from app.answers.optimize.rankings import Background, Rankings
@@ -137,8 +143,10 @@ class Recommended(Answer):
             yield from self.explained()
         if ranking.counters is not None:
             yield counted_table(ranking.counters)
+            yield from compared_tables(ranking.counters)
             yield from adapter_tables(ranking.counters)
             yield from map(folded, counted_lines(ranking.counters))
+            yield from flag_lines(ranking.counters)
         yield from map(folded, words.drafter_lines(self.recommendation, ranking.by_topology))
         yield from map(folded, words.margin_lines(ranking.cells))
         yield from map(folded, words.schedule_lines(self.recommendation, ranking.schedules))

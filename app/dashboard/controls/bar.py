@@ -11,6 +11,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from app.dashboard.answers.server import taken_from
 from app.dashboard.controls.files import OWN_FILES, ask_file
 from app.dashboard.controls.widgets import ask, read, sold_words, wanted
 from app.dashboard.device_numbers import DEVICE_NUMBERS
@@ -23,10 +24,10 @@ from app.dashboard.state import (
     is_modified,
     rate_of,
 )
-from app.dashboard.uploads.session import held_recording, uploaded
-from app.dashboard.wording import KNOWN_BY, error_words, plain
+from app.dashboard.uploads.session import dropped, held_recording, offer_drop, refused_drop
+from app.dashboard.wording import KNOWN_BY, YOUR_SERVER, error_words, plain
 from costmodel.configuration.decoding import OWN_DRAFTER
-from hardware_profiles.errors import RooftreeError
+from traces.importers.engines.ran import running_of
 
 QUESTION = {
     "Workload": ("model", "batch", "context"),
@@ -86,7 +87,9 @@ def ask_questions(state: State) -> State:
                     key=f"group-{title.replace(' ', '-')}",
                 ):
                     state = _group(title, names, state)
-        return _beside(state)
+            _server(state)
+        held = held_recording() if state.known_by == "upload" else ""
+        return _beside(replace(state, upload=held))
 
 
 def _beside(state: State) -> State:
@@ -178,13 +181,9 @@ def _group(title: str, names: Sequence[str], state: State) -> State:
             if name in DEVICE_NUMBERS and getattr(state, name):
                 sold = sold_words(state.device, name) or "none"
                 st.caption(f":orange[modified], {sold} {control_of(name).empty}")
-            if name == "known_by" and state.known_by == "upload":
-                state = _own_recording(state)
     if title == "Device card" and is_modified(state):
         st.button(AS_SOLD, key="as-sold", on_click=_put_back, args=(state,))
-    return (
-        replace(state, upload="") if "known_by" in names and state.known_by != "upload" else state
-    )
+    return state
 
 
 def _grouped(name: str, state: State) -> bool:
@@ -203,10 +202,37 @@ def _put_back(state: State) -> None:
     st.session_state["next"] = as_sold(state)
 
 
-def _own_recording(state: State) -> State:
-    """A recording of one's own, which every page of the session can use."""
-    try:
-        uploaded("acceptance")
-    except RooftreeError as error:
-        st.caption(f":red[{plain(error_words(error))}]")
-    return replace(state, upload=held_recording())
+def _server(state: State) -> None:
+    """The place for a server's counters, its log or a recording, which every page then uses."""
+    with st.popover(f"**{YOUR_SERVER}** {plain(_server_words())}", key="group-Your-server"):
+        if offer_drop():
+            st.session_state["next"] = _with_drop(state)
+            st.rerun()
+        if (refusal := refused_drop()) is not None:
+            st.caption(f":red[{plain(error_words(refusal))}]")
+        if (drop := dropped()) is not None and drop.unjudged:
+            st.caption(f"Used as acceptance alone: {plain(drop.unjudged)}")
+
+
+def _with_drop(state: State) -> State:
+    """The question with the drafter known by what was just dropped, and what a server says of
+    itself.
+    """
+    drop = dropped()
+    assert drop is not None
+    running = running_of(drop.trace, drop.trace.file or "")
+    taken = state if running is None else taken_from(state, running)
+    return replace(taken, known_by="upload")
+
+
+def _server_words() -> str:
+    """What the button says of what was dropped."""
+    if refused_drop() is not None:
+        return "refused"
+    if (drop := dropped()) is None:
+        return ""
+    running = running_of(drop.trace, drop.trace.file or "")
+    if running is None:
+        return "a recording"
+    lengths = "" if running.draft_tokens is None else f" · K={running.draft_tokens}"
+    return f"{running.engine}{lengths}"

@@ -11,6 +11,7 @@ import streamlit as st
 
 from app.dashboard.held import MOST_BYTES, hold_config, hold_device, hold_method
 from app.dashboard.state import State, as_sold
+from app.dashboard.uploads.session import refused_drop
 from app.dashboard.wording import error_words, plain
 from hardware_profiles.errors import RooftreeError
 
@@ -77,7 +78,11 @@ OWN_FILES: Mapping[str, OwnFile] = {
 def refused_files() -> list[str]:
     """Why files that are there were refused; what follows is no answer to an earlier question."""
     outcomes = (st.session_state.get(_outcome_key(name), ("", "")) for name in OWN_FILES)
-    return [refusal for _, refusal in outcomes if refusal]
+    drop = refused_drop()
+    return [
+        *(refusal for _, refusal in outcomes if refusal),
+        *([] if drop is None else [error_words(drop)]),
+    ]
 
 
 def ask_file(name: str, state: State) -> None:

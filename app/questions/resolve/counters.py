@@ -14,7 +14,8 @@ from costmodel.engine_library import load_engine
 from costmodel.method_library import load_method
 from costmodel.optimizers.drafters.sources import Source, counted_source
 from hardware_profiles.errors import InputError, RooftreeError
-from traces.importers.engines.running import Running, read_adapters, read_running
+from traces.importers.engines.ran import Running
+from traces.importers.engines.running import read_adapters, read_running
 
 MOST_SCRAPES = 2
 
@@ -84,7 +85,7 @@ def as_run(question: OptimizeQuestion, running: Running) -> tuple[OptimizeQuesti
     """
     taken: dict[str, Any] = {}
     words: list[str] = []
-    facts = running.facts
+    facts, log = running.facts, scrapes(question.metrics, question.after)[-1]
     if "engine" not in question.stated:
         taken["engine"] = running.engine
     if not question.method and (method := _logged_method(running)):
@@ -96,7 +97,7 @@ def as_run(question: OptimizeQuestion, running: Running) -> tuple[OptimizeQuesti
     engine = load_engine(taken.get("engine", question.engine.partition(",")[0].strip()))
     cache_tokens = facts.tokens(engine.memory.block_tokens)
     if cache_tokens is not None and question.engine_log is None:
-        taken["engine_log"] = Path(running.files[-1])
+        taken["engine_log"] = log
         words.append(f"a cache of {cache_tokens:,} tokens")
     if facts.max_requests is not None:
         words.append(f"at most {facts.max_requests:,} requests in flight")
@@ -111,10 +112,20 @@ def as_run(question: OptimizeQuestion, running: Running) -> tuple[OptimizeQuesti
         if name not in question.stated and name not in taken
     ]
     file = Path(running.files[-1]).name
-    lines = [f"taken from {file}: {', '.join(words)}"] if words else []
+    lines = [_order_words(running)] if running.reordered else []
+    lines += [f"taken from {file}: {', '.join(words)}"] if words else []
     if assumed:
         lines.append(f"assumed, since neither {file} nor an option tells: {', '.join(assumed)}")
     return replace(question, **taken), lines
+
+
+def _order_words(running: Running) -> str:
+    """That the scrapes were named in the other order, and how that is known."""
+    early, late = (Path(file).name for file in running.files)
+    return (
+        f"{early} was scraped before {late}, as its counters are the lower ones: they were named in"
+        " the other order (an engine that was restarted in between would look the same)"
+    )
 
 
 def _logged_method(running: Running) -> str:

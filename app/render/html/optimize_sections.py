@@ -9,7 +9,7 @@ from html import escape
 
 from app.answers.answer import Table
 from app.answers.optimize.counted_words import CAPTION as COUNTED
-from app.answers.optimize.counted_words import counted_lines, counted_table
+from app.answers.optimize.counted_words import counted_lines, counted_table, flag_lines
 from app.answers.optimize.neighbour_words import CAPTION as BESIDE
 from app.answers.optimize.neighbour_words import neighbour_lines, neighbour_table
 from app.answers.optimize.rankings import Rankings
@@ -23,9 +23,11 @@ def counters_section(answer: Rankings) -> str:
     if (counters := answer.counters) is None:
         return ""
     lines = "".join(f"<li>{escape(line)}</li>" for line in counted_lines(counters))
+    changed = "\n".join(flag_lines(counters))
+    flags = f"<pre>{escape(changed)}</pre>" if changed else ""
     return (
         f'<section class="card"><h2>What runs now</h2><ul>{lines}</ul>'
-        f"{_drawn(counted_table(counters))}<p>{escape(COUNTED)}.</p></section>"
+        f"{_drawn(counted_table(counters))}<p>{escape(COUNTED)}.</p>{flags}</section>"
     )
 
 

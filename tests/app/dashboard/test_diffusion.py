@@ -12,7 +12,7 @@ from app.dashboard.answers.diffusion import recordings
 from app.dashboard.answers.diffusion.page import answer_diffusion, policy_asked
 from app.dashboard.answers.diffusion.recordings import own_recording
 from app.dashboard.state import State
-from app.dashboard.uploads.reading import parsed_upload
+from app.dashboard.uploads.reading import parsed_confidence
 from app.dashboard.wording import error_words
 from hardware_profiles.errors import InputError
 from tests.traces.toy_masked import ANCHORS, toy_trace
@@ -177,7 +177,7 @@ def test_what_a_recording_cannot_answer_is_refused_in_words(changes, rule):
 
 def test_an_upload_stands_in_for_the_recording(toy, tmp_path):
     write_confidence(toy, tmp_path / "mine.parquet")
-    read = parsed_upload("mine.parquet", (tmp_path / "mine.parquet").read_bytes(), "confidence")
+    read = parsed_confidence("mine.parquet", (tmp_path / "mine.parquet").read_bytes())
     answer = answer_diffusion(replace(PAGE, block=8), read)
     assert answer.headline == answer_diffusion(replace(PAGE, block=8), toy).headline
     assert "YOUR-FILE" in answer.command
@@ -196,7 +196,7 @@ def test_an_upload_stands_in_for_the_recording(toy, tmp_path):
 )
 def test_uploads_that_are_no_confidence_trace_are_refused_in_words(name, content):
     with pytest.raises(InputError, match="upload"):
-        parsed_upload(name, content, "confidence")
+        parsed_confidence(name, content)
 
 
 def test_a_replay_is_kept_with_its_recording(toy, monkeypatch):

@@ -102,9 +102,9 @@ def test_a_recording_names_its_method_and_is_replayed():
 
 
 def test_a_recording_of_a_session_that_has_ended_is_said():
-    with pytest.raises(InputError, match="upload it again"):
+    with pytest.raises(InputError, match="drop it under Your server again"):
         drafters(State(known_by="upload", upload="gone"))
-    with pytest.raises(InputError, match="upload it again"):
+    with pytest.raises(InputError, match="drop it under Your server again"):
         recording_place("gone")
     assert "upload" not in to_query(State(known_by="upload", upload="secret")), (
         "no link holds its name"

@@ -12,13 +12,22 @@ from app.dashboard.uploads.reading import (
     MOST_BYTES,
     PASTED,
     UnclearFormatError,
-    parsed_upload,
+    parsed_drop,
     work,
 )
 from hardware_profiles.errors import InputError
+from tests.traces.importers.engines.test_running import SGLANG
 from tests.traces.importers.samples import ACCEPTANCE, VLLM_LOG, VLLM_SCRAPES
+from traces.importers.engines.ran import running_of
 from traces.importers.formats import READERS
 from traces.library import read_trace, shipped_confidence, shipped_traces
+
+SGLANG_TREES = SGLANG.format(nodes=16)
+
+
+def parsed_upload(name, content, **options):
+    """The recording in one file."""
+    return parsed_drop([(name, content)], **options).trace
 
 
 @pytest.fixture
@@ -109,6 +118,23 @@ def test_requests_and_confidence_traces_are_said_to_be_such(temporary):
         parsed_upload("a.parquet", shipped_confidence()[0].read_bytes())
 
 
+def test_two_scrapes_are_one_recording_of_what_lies_between(temporary):
+    early, late = (("one", VLLM_SCRAPES[0].encode()), ("other", VLLM_SCRAPES[1].encode()))
+    given = [parsed_drop(files) for files in ([early, late], [late, early])]
+    assert given[0].trace.summary == given[1].trace.summary
+    ran = [running_of(drop.trace, "") for drop in given]
+    assert ran[0].files == ran[1].files == ("one", "other")
+    assert (ran[0].reordered, ran[1].reordered) == (False, True)
+    assert list(temporary.iterdir()) == []
+
+
+def test_why_nothing_is_said_of_a_server_is_told(temporary):
+    trees = SGLANG_TREES.encode()
+    drop = parsed_drop([("trees.prom", trees)])
+    assert drop.trace.summary.tokens_per_step and running_of(drop.trace, "") is None
+    assert drop.unjudged.startswith("trees.prom") and "counts trees" in drop.unjudged
+
+
 def test_messages_name_the_persons_file(temporary):
     answers = b'{"prompt_tokens": 5, "accept_length": [3, 2, 1, 1]}\n'
     with pytest.raises(InputError) as caught:
@@ -148,6 +174,7 @@ def test_the_reading_tells_its_time_and_can_be_stopped(temporary, monkeypatch):
 def test_the_worker_tells_the_reason(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(reading, "MOST_MEMORY_BYTES", -1)  # no limit for the process of the tests
     (tmp_path / "bad.json").write_text('{"parents": [-1], "ranks": [0]}')
-    assert work(str(tmp_path / "bad.json"), str(tmp_path / "made.parquet")) == 2
+    made, bad = str(tmp_path / "made.parquet"), str(tmp_path / "bad.json")
+    assert work(made, "acceptance", "", bad) == 2
     assert capsys.readouterr().out.strip()
     assert not (tmp_path / "made.parquet").exists()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,10 @@ from traces.importers.engines.metric_names import (
     STEPS,
     first_of,
 )
-from traces.importers.engines.started import EngineFacts, stated_facts
+from traces.importers.engines.ran import EngineFacts, Running, stored_running
+from traces.importers.engines.scrape_order import in_order
+from traces.importers.engines.started import stated_facts
+from traces.importers.engines.started_drafting import stated_drafting
 from traces.importers.files import read_text
 from traces.importers.formats import format_named, import_trace
 from traces.importers.prometheus import samples
@@ -73,60 +76,6 @@ _SPECULATION = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Running:
-    """What an engine ran between two scrapes.
-
-    Attributes:
-        engine: which.
-        files: the scrapes, one or two.
-        trace: acceptance, level 0.
-        draft_tokens: draft levels K in use, the longest where lengths were mixed; None where no
-            counter tells.
-        mean_draft_tokens: draft tokens of a step with a draft, on average; None where they are not
-            counted.
-        batch: requests of a step; None where no counter tells.
-        batch_from: how that is known.
-        proposal_ratio: share of the steps of requests that had a draft; None where no counter
-            tells.
-        prompt_tokens: mean of the requests that ended; None where no counter tells.
-        output_tokens: mean length of their answers; None where no counter tells.
-        tpot_s: mean seconds per output token, as the engine states it; None where it does not.
-        facts: what the engine said of itself when it started.
-    """
-
-    engine: str
-    files: tuple[str, ...]
-    trace: AcceptanceTrace
-    draft_tokens: int | None
-    mean_draft_tokens: float | None
-    batch: float | None
-    batch_from: str
-    proposal_ratio: float | None
-    prompt_tokens: float | None
-    output_tokens: float | None
-    tpot_s: float | None
-    facts: EngineFacts
-
-    @property
-    def reported_by(self) -> str:
-        """What tells it: `counters`, `log` or `responses`."""
-        last = self.trace.provenance.recorder_version.rpartition(" ")[2]
-        return last if last in ("log", "responses") else "counters"
-
-    @property
-    def summary(self) -> Summary:
-        """The counts."""
-        assert self.trace.summary is not None
-        return self.trace.summary
-
-    @property
-    def is_mixed(self) -> bool:
-        """Whether drafts of several lengths were counted together."""
-        mean, longest = self.mean_draft_tokens, self.draft_tokens
-        return mean is not None and longest is not None and mean < longest - 1e-9
-
-
 def read_running(
     before: str | Path,
     after: str | Path | None = None,
@@ -138,9 +87,9 @@ def read_running(
 
     Args:
         before: text of `/metrics` at the start; the only scrape where `after` is absent, counted
-            from engine start; a log of vLLM or SGLang, or responses that report
-            the speculation of their requests.
-        after: text of `/metrics` at the end.
+            from engine start; a log of vLLM or SGLang, responses that report the speculation of
+            their requests, or a recording that says what its engine ran (`ran.with_running`).
+        after: text of `/metrics` at the end; scrapes in the other order are told by their counters.
         model: `model_name` to read where several models are served; None: the only one that
             `is_served`.
         is_served: whether a `model_name` is the model of the question.
@@ -150,6 +99,8 @@ def read_running(
             another file, two engines, no counters of speculation, several models, a counter that
             fell, no draft, or drafts that are trees.
     """
+    if after is None and (kept := stored_running(before)) is not None:
+        return kept
     for path in (before, after):
         if path is not None and (format := _whole_format(path)) is not None:
             if after is not None:
@@ -161,14 +112,15 @@ def read_running(
             if format in _LOGS:
                 return _read_log(path, format)
             return _of_responses(path, format, responses.read_counts(path, engine=format))
-    files = tuple(str(path) for path in (before, after) if path is not None)
+    files: tuple[str, ...] = (str(before),) if after is None else (str(before), str(after))
     engine = _one_engine(files)
+    named, files = files, files if after is None else in_order(before, after)
     chosen = model or _chosen_model(files[-1], is_served)
     options: dict[str, Any] = {} if chosen is None else {"model": chosen}
     trace = import_trace(_FORMATS[engine], list(files), **options)
     assert trace.summary is not None
     _refuse_trees(trace.summary, files[-1])
-    texts = [read_text(file) for file in files] if after is not None else ["", read_text(files[0])]
+    texts = ["", *(read_text(file) for file in files)][-2:]
     span = observed(Scrape(at_s=0.0, text=texts[0]), Scrape(at_s=0.0, text=texts[1]), chosen)
     counts, prefix = trace.summary, PREFIXES[engine]
 
@@ -194,6 +146,7 @@ def read_running(
         output_tokens=output / requests if output and requests else None,
         tpot_s=_tpot_s(span, prefix),
         facts=_counted_facts(span),
+        reordered=files != named,
     )
 
 
@@ -239,13 +192,6 @@ def _of_responses(path: str | Path, format: str, trace: AcceptanceTrace) -> Runn
         trace=trace,
         draft_tokens=counts.draft_levels,
         mean_draft_tokens=_mean_draft_tokens(counts),
-        batch=None,
-        batch_from="",
-        proposal_ratio=None,
-        prompt_tokens=None,
-        output_tokens=None,
-        tpot_s=None,
-        facts=EngineFacts(),
     )
 
 
@@ -278,11 +224,9 @@ def _read_log(path: str | Path, format: str) -> Running:
         mean_draft_tokens=_mean_draft_tokens(counts),
         batch=running / len(busy) if busy else None,
         batch_from="requests that ran at its log's lines" if busy else "",
-        proposal_ratio=None,
-        prompt_tokens=None,
-        output_tokens=None,
         tpot_s=running / tokens_per_s if busy else None,
         facts=stated_facts(path),
+        drafting=stated_drafting(text, _LOGS[format]),
     )
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hardware_profiles.errors import InputError
+from traces.importers.engines.ran import MOST, EngineFacts, stored_running
 from traces.importers.files import parse_json, read_text
 
-MOST = 1 << 40
 _SAME = 0.05  # data-parallel ranks differ by a few blocks; several starts of an engine by more
 
 # what engines print: vLLM since 0.8 (pull request 13596), before; SGLang 0.4 and later;
@@ -69,39 +68,12 @@ _KEYS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EngineFacts:
-    """What an engine said when it started; None where it said nothing.
-
-    Args:
-        cache_tokens: tokens that its cache holds, all devices of a group together.
-        cache_blocks: the same in blocks.
-        block_tokens: tokens of a block.
-        token_budget: most query tokens of an iteration.
-        max_requests: most requests in flight.
-        tensor_parallel: devices that share every layer.
-    """
-
-    cache_tokens: int | None = None
-    cache_blocks: int | None = None
-    block_tokens: int | None = None
-    token_budget: int | None = None
-    max_requests: int | None = None
-    tensor_parallel: int | None = None
-
-    def tokens(self, block_tokens: int) -> int | None:
-        """Tokens of the cache; of blocks whose size was not said `block_tokens` each."""
-        if self.cache_tokens is not None or self.cache_blocks is None:
-            return self.cache_tokens
-        return self.cache_blocks * (self.block_tokens or block_tokens)
-
-
 def read_engine_facts(path: str | Path) -> EngineFacts:
     """The cache and limits that a log or a kept configuration of an engine states.
 
     Args:
         path: text with the lines that vLLM, SGLang or TensorRT-LLM print when they start, or JSON
-            that holds their configuration at any depth.
+            that holds their configuration at any depth; or a recording that says what its engine ran.
 
     Raises:
         InputError: absent, none of those lines and keys, a number out of range, or several that
@@ -126,6 +98,8 @@ def stated_facts(path: str | Path) -> EngineFacts:
     Raises:
         InputError: absent, a number out of range, or several that contradict each other.
     """
+    if (kept := stored_running(path)) is not None:
+        return kept.facts
     file = str(path)
     text = read_text(path)
     if text.lstrip()[:1] == "{":

@@ -2,6 +2,7 @@
 next."""
 
 import json
+import shlex
 
 import pytest
 
@@ -143,7 +144,6 @@ def test_a_mean_alone_says_what_it_cannot_know(ask, tmp_path):
             ("--metrics", "{before}", "--metrics", "{after}", "{after}"),
             "--metrics: takes one scrape or two",
         ),
-        (("--metrics", "{after}", "{before}"), "restarted, or scrapes swapped"),
         (("--metrics", "{before}", "nowhere.prom"), "nowhere.prom"),
     ],
 )
@@ -151,6 +151,65 @@ def test_refusals(ask, scrapes, words, rule):
     named = dict(zip(("before", "after"), scrapes, strict=True))
     ended = ask(*(word.format_map(named) for word in words))
     assert ended.code == 2 and ended.out == "" and rule in ended.err
+
+
+def test_scrapes_in_the_other_order_are_told_and_answered_alike(ask, scrapes):
+    right, swapped = (
+        ask("--metrics", *order, "--json").answer["counters"] for order in (scrapes, scrapes[::-1])
+    )
+    (remark,) = set(swapped["remarks"]) - set(right["remarks"])
+    assert remark.startswith("before.prom was scraped before after.prom")
+    assert swapped | {"remarks": right["remarks"]} == right
+
+
+FEW = (1500, 300, 60, 12, 3)
+
+
+def deep(model=MODEL, positions=FEW):
+    """A scrape of a server that drafts five tokens, of which the first two alone are kept often."""
+    kept = sum(positions)
+    counts = {"num_draft_tokens": 21_000, "num_accepted_tokens": kept}
+    named = {f"spec_decode_{name}": value for name, value in counts.items()}
+    return vllm(model, positions, **named, generation_tokens=4200 + kept + 40)
+
+
+def test_a_change_is_said_with_its_gain_and_in_the_engines_options(ask, tmp_path):
+    (tmp_path / "deep.prom").write_text(deep())
+    words = ("--metrics", tmp_path / "deep.prom")
+    counters = ask(*words, "--json").answer["counters"]
+    there = next(row for row in counters["verdicts"] if row["runs_now"])
+    assert (there["answer"], there["in_use_draft_tokens"]) == ("change", 5)
+    now, then = counters["compared"]
+    assert (now["which"], now["draft_tokens"]) == ("runs now", 5)
+    assert (then["draft_tokens"], then["tokens_per_s"]) == (
+        there["best_draft_tokens"],
+        there["best_tokens_per_s"],
+    )
+    gain, (low, high) = there["gain_ratio"], there["gain_ratio_interval"]
+    assert counters["headline"].startswith(
+        f"change: run K={there['best_draft_tokens']} instead of K=5 at batch 21: it gains"
+        f" {100 * gain:.0f} % [{100 * low:.1f}, {100 * high:.1f}]"
+    )
+    flags = counters["flags"][0]
+    old, new = (json.loads(shlex.split(flags[part])[1]) for part in ("old", "new"))
+    assert flags["purpose"] == "change" and flags["stated_by"] == "export"
+    assert old == new | {"num_speculative_tokens": 5} != new
+    assert new["num_speculative_tokens"] == there["best_draft_tokens"]
+    out = ask(*words).out
+    assert f"  - {flags['old']}\n  + {flags['new']}\n" in out, "whole lines, to be copied"
+    assert counters["headline"] in " ".join(out.split())
+
+
+def test_options_that_a_log_states_are_those_that_change(rooftree, tmp_path):
+    stated = {"method": "eagle3", "model": "mine/head", "num_speculative_tokens": 3, "seed": 1}
+    log = tmp_path / "vllm.log"
+    log.write_text(f"args: {{'speculative_config': {stated!r}}}\n" + STARTED + vllm_log())
+    words = ("optimize", "--metrics", log, "--batch", "24", "--out", tmp_path / "out", "--json")
+    (flags,) = rooftree(*words).answer["counters"]["flags"]
+    assert (flags["purpose"], flags["stated_by"]) == ("measure", "log")
+    assert json.loads(shlex.split(flags["old"])[1]) == stated
+    changed = json.loads(shlex.split(flags["new"])[1])
+    assert changed == stated | {"num_speculative_tokens": flags["draft_tokens"]} != stated
 
 
 def test_python_asks_the_same(scrapes):
@@ -221,3 +280,17 @@ def test_requests_that_cannot_fit_are_not_believed(ask, scrapes, tmp_path):
     ).answer
     assert not any("do not fit" in text for text in placed["counters"]["remarks"])
     assert any(row["runs_now"] for row in placed["counters"]["verdicts"])
+
+
+@pytest.mark.parametrize("what", ["log", "counters"])
+def test_a_simulation_drafts_as_many_tokens_as_were_counted(rooftree, log, scrapes, what):
+    file = log if what == "log" else scrapes[1]
+    words = ("simulate", "--trace", file, "--method", "eagle-3", "--model", "llama-3.1-8b")
+    words += ("--rate", "4", "--count", "20")
+    told, stated, other = (
+        rooftree(*words, *more, "--json").answer
+        for more in ((), ("--draft-tokens", "3"), ("--draft-tokens", "1"))
+    )
+    assert told["metrics"] == stated["metrics"] != other["metrics"]
+    assert any("K=3, the draft length that was counted" in note for note in told["notes"])
+    assert not any("that was counted" in note for note in stated["notes"])

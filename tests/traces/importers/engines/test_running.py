@@ -4,8 +4,8 @@ are refused."""
 import pytest
 
 from hardware_profiles.errors import InputError
+from traces.importers.engines.ran import EngineFacts
 from traces.importers.engines.running import read_running
-from traces.importers.engines.started import EngineFacts
 from traces.kinds.summary import Summary
 
 VLLM = {
@@ -121,7 +121,11 @@ def test_tensorrt_llm_counts_by_position(files):
         (vllm(), SGLANG.format(nodes=4), "after.prom.*is of sglang.*before.prom of vllm"),
         ("prose\n", vllm(), "before.prom.*holds no counters"),
         (vllm(), "vllm:num_requests_running 3\n", "none of speculation"),
-        (vllm(spec_decode_num_drafts=5000), vllm(), "restarted, or scrapes swapped"),
+        (
+            vllm(spec_decode_num_drafts=5000, request_success=30),
+            vllm(),
+            "restarted, or scrapes swapped",
+        ),
         (vllm(), vllm(), "no draft"),
         (vllm(), vllm("llama") + vllm("qwen"), "choose one of the models"),
     ],

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from hardware_profiles.errors import InputError
-from traces.importers.engines.started import EngineFacts, read_engine_facts
+from traces.importers.engines.ran import EngineFacts
+from traces.importers.engines.started import read_engine_facts
 
 VLLM = """(APIServer pid=1) INFO 07-07 09:29:14 [api_utils.py:273] non-default args: {'seed': 1, 'max_num_seqs': 64}
 (EngineCore pid=2) INFO 07-07 09:29:40 [vllm.py:590] Chunked prefill is enabled with max_num_batched_tokens=2048.
