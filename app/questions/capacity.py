@@ -14,8 +14,6 @@ from app.questions.fields import (
     Pipeline,
     RequestFile,
     Seed,
-    SloTpot,
-    SloTtft,
     Trace,
     TreeFile,
 )
@@ -23,6 +21,7 @@ from app.questions.groups import (
     AcceptanceOptions,
     DraftingOptions,
     FormatOptions,
+    LimitOptions,
     OutputOptions,
 )
 from app.questions.values import MOST_DRAFT_TOKENS, MeanTokens, MethodName, OneOf, WholeNumbers
@@ -31,7 +30,9 @@ MOST_DEVICES = 1024  # of one replica, and of a kind
 
 
 @dataclass(frozen=True, kw_only=True)
-class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, FormatOptions, Question):
+class CapacityQuestion(
+    OutputOptions, LimitOptions, AcceptanceOptions, DraftingOptions, FormatOptions, Question
+):
     """Plan how many devices serve a number of requests per second.
 
     Memory, latency limits, power and price decide.
@@ -46,6 +47,7 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
         "output",
         "slo_ttft",
         "slo_tpot",
+        "slo_e2e",
         "method",
         "most_devices",
         "json",
@@ -80,8 +82,6 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
             Group.WORKLOAD,
         ),
     ] = None
-    slo_ttft: SloTtft = None
-    slo_tpot: SloTpot = None
     device: Annotated[
         list[str] | None,
         Field(

@@ -525,6 +525,21 @@ SloTpot = Annotated[
         ),
     ),
 ]
+SloE2e = Annotated[
+    Limit | None,
+    Field(
+        "Longest time of a whole request, from its arrival to its last token (E2E; `e2el` of vLLM's"
+        " `--goodput`), ms: of the mean, or of a percentile as p99:9000.",
+        Group.LIMITS,
+        spelled="--slo-e2e",
+        reads=LatencyLimit(),
+        control=Control(
+            "Longest time of a whole request (ms, 0: none)",
+            "From its arrival to its last token, of requests of the load's lengths.",
+            most=1e7,
+        ),
+    ),
+]
 Launch = Annotated[
     str,
     Field(

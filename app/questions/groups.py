@@ -44,6 +44,9 @@ from app.questions.fields import (
     RequestFile,
     Served,
     SharedPrefix,
+    SloE2e,
+    SloTpot,
+    SloTtft,
     SplitVerify,
     TensorParallel,
     TokensPerStep,
@@ -145,6 +148,15 @@ class RefiningOptions:
     block: Block = None
     cache: Cache = None
     canvas: Canvas = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitOptions:
+    """The limits of latency."""
+
+    slo_ttft: SloTtft = None
+    slo_tpot: SloTpot = None
+    slo_e2e: SloE2e = None
 
 
 @dataclass(frozen=True, kw_only=True)

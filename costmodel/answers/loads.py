@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.answers.first_token import Prompts, first_token_s
-from costmodel.answers.workload import Limits
+from costmodel.answers.workload import Limits, Load, RequestTimes, mean_times
 from costmodel.passes.ops import Array
 
 
@@ -24,6 +24,10 @@ class Loaded(NamedTuple):
     in_flight: Array
     tpot_s: Array
     ttft_s: Array
+
+    def times(self, output_tokens: float) -> RequestTimes[Array]:
+        """Mean times of requests with so many output tokens on average."""
+        return mean_times(ttft_s=self.ttft_s, tpot_s=self.tpot_s, output_tokens=output_tokens)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -128,7 +132,7 @@ class Curve:
 
 def least_replicas(
     curve: Curve,
-    requests_per_s: float,
+    load: Load,
     places: Array,
     slo: Limits,
     *,
@@ -142,7 +146,7 @@ def least_replicas(
 
     Args:
         curve: one replica.
-        requests_per_s: of all replicas together.
+        load: of all replicas together.
         places: requests that a replica serves at once at most.
         slo: limits on means.
         utilisation: share of the requests that a busy replica finishes which one may be sent.
@@ -151,10 +155,10 @@ def least_replicas(
     highest = curve.highest_per_s(places)
 
     def keeps(replicas: Array) -> Array:
-        share = requests_per_s / replicas
+        share = load.requests_per_s / replicas
         seen = curve.under(share, places)
         carried = share <= utilisation * highest * (1.0 + 1e-9)
-        return np.asarray(slo.met(ttft_s=seen.ttft_s, tpot_s=seen.tpot_s) & carried)
+        return np.asarray(slo.met(seen.times(load.output_tokens)) & carried)
 
     low, high = np.ones(highest.shape), np.full(highest.shape, float(most))
     able = keeps(high)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
+from costmodel.answers.workload import Limits
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.outside_file import read_bounded
 from hardware_profiles.places import is_place
@@ -281,12 +282,19 @@ class LimitsSection(Section):
     Attributes:
         ttft_s: time to first token within which a request counts as good.
         tpot_s: time per output token within which a request counts as good.
+        e2e_s: time from arrival to last token within which a request counts as good.
         admission: the scheduler turns away what would miss them.
     """
 
     ttft_s: Positive | None = None
     tpot_s: Positive | None = None
+    e2e_s: Positive | None = None
     admission: bool = False
+
+    @property
+    def limits(self) -> Limits:
+        """On the times of every request."""
+        return Limits(ttft_s=self.ttft_s, tpot_s=self.tpot_s, e2e_s=self.e2e_s)
 
 
 class ScenarioFile(Section):

@@ -37,7 +37,7 @@ def answer(question: CapacityQuestion) -> Answer:
         NothingAllowedError: a search has found nothing that fits, or that meets the limits.
     """
     load, profile = _load(question)
-    limits = asked_limits(question.slo_ttft, question.slo_tpot)
+    limits = asked_limits(question)
     if not 0.0 < question.utilisation < 1.0:
         raise InputError(
             "must lie between 0 and 1, both excluded",

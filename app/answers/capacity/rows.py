@@ -72,7 +72,8 @@ class SimulatedLoad(Row):
         float, Column("Time to first token, as its limit takes it: a percentile, or the mean.")
     ]
     tpot_s: Annotated[float, Column("Time per output token, alike.")]
-    good_ratio: Annotated[float, Column("Requests within both limits.", unit="ratio")]
+    e2e_s: Annotated[float, Column("Time of a whole request, alike.")]
+    good_ratio: Annotated[float, Column("Requests within all limits.", unit="ratio")]
     keeps_limits: Annotated[bool, Column("Whether the limits are kept and no backlog grows.")]
     requests: Annotated[int, Column("That were simulated.")]
 
@@ -150,6 +151,7 @@ class PlanRow(PricedDesign):
     mean_batch: Annotated[float, Column("Requests in flight at the load.")]
     ttft_s: Annotated[float, Column("Mean time to the first token.", "TTFT", "s")]
     tpot_s: Annotated[float, Column("Mean time per output token.", "TPOT", "s")]
+    e2e_s: Annotated[float, Column("Mean time of a whole request.", "E2E", "s")]
     watts: Annotated[float, Column("Mean power of all devices.", "W", alone=True)]
     watts_interval: Annotated[Interval, Column("Its interval.")]
     joules_per_token: Annotated[float, Column("All energy over the output tokens.")]
@@ -167,6 +169,11 @@ class PlanRow(PricedDesign):
     def held_tpot_s(self) -> Annotated[float, Column("Time held against its limit.", "TPOT", "s")]:
         """Of a simulation, where there is one."""
         return self.tpot_s if self.simulated is None else self.simulated.tpot_s
+
+    @property
+    def held_e2e_s(self) -> Annotated[float, Column("Time held against its limit.", "E2E", "s")]:
+        """Of a simulation, where there is one."""
+        return self.e2e_s if self.simulated is None else self.simulated.e2e_s
 
     @property
     def bound(
@@ -206,6 +213,11 @@ class PooledRow(PricedDesign):
         return None if self.simulated is None else self.simulated.tpot_s
 
     @property
+    def held_e2e_s(self) -> float | None:
+        """Time of a whole request in the simulation."""
+        return None if self.simulated is None else self.simulated.e2e_s
+
+    @property
     def ttft_s(self) -> float | None:
         """The same, as tables of means call it."""
         return self.held_ttft_s
@@ -214,6 +226,11 @@ class PooledRow(PricedDesign):
     def tpot_s(self) -> float | None:
         """The same, as tables of means call it."""
         return self.held_tpot_s
+
+    @property
+    def e2e_s(self) -> float | None:
+        """The same, as tables of means call it."""
+        return self.held_e2e_s
 
     @property
     def bound(self) -> str:
@@ -263,6 +280,7 @@ def plan_row(
         mean_batch=plan.mean_batch,
         ttft_s=plan.ttft_s,
         tpot_s=plan.tpot_s,
+        e2e_s=plan.e2e_s,
         watts=plan.watts,
         watts_interval=around(plan.watts),
         joules_per_token=plan.joules_per_token,
@@ -326,8 +344,9 @@ def _priced(
         "simulated": None
         if simulated is None
         else SimulatedLoad(
-            ttft_s=simulated.ttft_s,
-            tpot_s=simulated.tpot_s,
+            ttft_s=simulated.held.ttft_s,
+            tpot_s=simulated.held.tpot_s,
+            e2e_s=simulated.held.e2e_s,
             good_ratio=simulated.good_ratio,
             keeps_limits=simulated.keeps_limits,
             requests=simulated.requests,
@@ -419,6 +438,8 @@ class CapacityPlans(Answer):
         """The plans, why others cannot be, and the one to take."""
         inputs = self.inputs
         heads = _heads(inputs)
+        # whole requests where they are limited, beside the times that make them up
+        times = ["ttft_s", "tpot_s", *(["e2e_s"] if inputs["slo_e2e"] else [])]
         names = [name for name in LISTED if "," in inputs[name]]
         yield Table(
             title=_title(inputs, names),
@@ -431,7 +452,7 @@ class CapacityPlans(Answer):
                 "bound",
                 "needed",
                 *([] if names else ["devices"]),
-                *(["held_ttft_s", "held_tpot_s"] if heads else ["ttft_s", "tpot_s"]),
+                *([f"held_{name}" for name in times] if heads else times),
                 *([] if names else ["watts"]),
                 "hourly",
                 "by_token",
@@ -455,7 +476,8 @@ class CapacityPlans(Answer):
         if self.fleet is not None:
             yield folded(self.fleet.words)
         if self.day is not None:
-            yield self.day.table({name.removeprefix("held_"): head for name, head in heads.items()})
+            own_heads = {name.removeprefix("held_"): head for name, head in heads.items()}
+            yield self.day.table(times, own_heads)
         if self.acceptance is not None and (remark := self.acceptance.remark):
             yield remark
         yield from self.remarks
@@ -497,7 +519,7 @@ def _title(inputs: Mapping[str, Any], names: Sequence[str]) -> str:
 
 def _heads(inputs: Mapping[str, Any]) -> dict[str, str]:
     """Heads of the times that are percentiles: `p99 TTFT`."""
-    stated = {f"held_{name}_s": (name, inputs[f"slo_{name}"]) for name in ("ttft", "tpot")}
+    stated = {f"held_{name}_s": (name, inputs[f"slo_{name}"]) for name in ("ttft", "tpot", "e2e")}
     return {
         column: f"{limit.partition(':')[0]} {name.upper()}"
         for column, (name, limit) in stated.items()

@@ -15,7 +15,7 @@ import numpy as np
 from app.answers.sizing.traffic import Traffic, open_requests
 from costmodel.answers.capacity import CapacityPlan, plan
 from costmodel.answers.estimate import Setting
-from costmodel.answers.workload import Limits, Load
+from costmodel.answers.workload import NO_LIMITS, Limits, Load, RequestTimes
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.allowed import drafting
@@ -88,7 +88,7 @@ class Sizing:
 
     def by_rate(self, draft: Acceptance, replicas: int = 1) -> CapacityPlan:
         """The plan of a draft by the rate alone, with so many replicas at least."""
-        return self.by_limits(Limits(), [draft], replicas)
+        return self.by_limits(NO_LIMITS, [draft], replicas)
 
     def prepared(self, draft: Acceptance, **sections: Any) -> Prepared:
         """The service and its requests, ready to be simulated at any rate.
@@ -129,20 +129,16 @@ class SimulatedTimes:
     """A simulation in its steady part.
 
     Attributes:
-        ttft_s: time to first token that is held against the limit: a percentile, or the mean.
-        tpot_s: time per output token, alike.
-        mean_ttft_s: mean time to first token.
-        mean_tpot_s: mean time per output token; 0 where no request has a second token.
-        good_ratio: share of the requests within both limits.
+        held: times that are held against the limits, each a percentile or the mean.
+        mean: mean times; 0 per output token where no request has a second one.
+        good_ratio: share of the requests within all limits.
         sustained: whether the backlog does not grow.
         keeps_limits: whether it does not, and the limits are kept.
         requests: that were simulated.
     """
 
-    ttft_s: float
-    tpot_s: float
-    mean_ttft_s: float
-    mean_tpot_s: float
+    held: RequestTimes[float]
+    mean: RequestTimes[float]
     good_ratio: float
     sustained: bool
     keeps_limits: bool
@@ -150,10 +146,9 @@ class SimulatedTimes:
 
     def keeps(self, limits: Limits) -> bool:
         """Whether the limits are kept."""
-        times = {"ttft_s": np.asarray(self.ttft_s), "tpot_s": np.asarray(self.tpot_s)}
-        both = None not in (limits.ttft_s, limits.tpot_s)
-        enough = not both or self.good_ratio >= (limits.share_ratio or 0.0)
-        return self.sustained and enough and bool(limits.met(**times))
+        several = sum(limit is not None for limit in (limits.ttft_s, limits.tpot_s, limits.e2e_s))
+        enough = several < 2 or self.good_ratio >= (limits.share_ratio or 0.0)
+        return self.sustained and enough and bool(limits.met(self.held))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -191,7 +186,7 @@ def simulated_plan(sizing: Sizing) -> SimulatedPlan:
             served.append(SimulatedPlan(plan=whole, times=times))
     if not served:
         raise refused[0]
-    return min(served, key=lambda option: (option.plan.replicas, option.times.tpot_s))
+    return min(served, key=lambda option: (option.plan.replicas, option.times.held.tpot_s))
 
 
 def seen_by_plan(sizing: Sizing, planned: CapacityPlan) -> SimulatedTimes | None:
@@ -242,27 +237,21 @@ def simulated_times(
                 disaggregation=replace(scenario.disaggregation, prefill_replicas=workers[0]),
             )
         result = simulate(replace(scenario, series=False))
-        window = steady_window(
-            result, slo_ttft_s=sizing.limits.ttft_s, slo_tpot_s=sizing.limits.tpot_s
-        )
+        window = steady_window(result, sizing.limits)
         if not window.is_growing or count >= LONGER * first:
             break
         count *= 2
     counted = result.finished & (result.arrival_s >= window.begin_s)
     if not counted.any():
         raise InfeasibleError("memory: a request does not fit the cache of a replica")
-    times = {"ttft_s": result.ttft_s[counted], "tpot_s": result.tpot_s[counted]}
-    ttft, tpot = sizing.limits.held(**times)
-    mean_ttft, mean_tpot = Limits().held(**times)
-    met = sizing.limits.met(ttft_s=np.asarray(ttft), tpot_s=np.asarray(tpot))
+    times = result.times.of(counted)
+    held = sizing.limits.held(times)
     return SimulatedTimes(
-        ttft_s=ttft,
-        tpot_s=tpot,
-        mean_ttft_s=mean_ttft,
-        mean_tpot_s=mean_tpot,
+        held=held,
+        mean=NO_LIMITS.held(times),
         good_ratio=window.good_ratio,
         sustained=not window.is_growing,
-        keeps_limits=bool(met) and not window.is_growing,
+        keeps_limits=bool(sizing.limits.met(held)) and not window.is_growing,
         requests=count,
     )
 
@@ -284,11 +273,12 @@ def _least_replicas(sizing: Sizing, by_rate: CapacityPlan) -> tuple[int, Simulat
     most = by_rate.replicas << DOUBLINGS
     enough = fewest(keeps, by_rate.replicas, most)
     if enough is None:
-        setting, times = by_rate.setting, seen[most]
+        setting, held = by_rate.setting, seen[most].held
+        e2e = "" if sizing.limits.e2e_s is None else f" and whole requests {held.e2e_s:.3g} s"
         raise InfeasibleError(
             f"SLO: {sizing.limits.words} cannot be met by {setting.target.name} on"
             f" {setting.devices} x {setting.device.name}; the least are"
-            f" {times.ttft_s / MILLI:.3g} and {times.tpot_s / MILLI:.3g} ms, with"
+            f" {held.ttft_s / MILLI:.3g} and {held.tpot_s / MILLI:.3g} ms{e2e}, with"
             f" {most:,} replicas"
         )
     return enough, seen[enough]

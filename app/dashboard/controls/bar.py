@@ -30,7 +30,7 @@ QUESTION = {
         "draft_dtype",
         "rivals",
     ),
-    "Limits": ("slo_tpot", "slo_ttft"),
+    "Limits": ("slo_tpot", "slo_ttft", "slo_e2e"),
 }
 LOAD = ("rate", "prompt_tokens", "output_tokens")
 # what a page asks beside the bar: in a row under it, and behind further buttons
@@ -96,7 +96,7 @@ def _beside(state: State) -> State:
 
 def summary(state: State) -> str:
     """The question in a line, which stands for the bar on a narrow screen."""
-    limits = state.slo_tpot or state.slo_ttft
+    limits = _limits(state)
     return " · ".join(words(title, state) for title in QUESTION if title != "Limits" or limits)
 
 
@@ -133,12 +133,15 @@ def words(title: str, state: State) -> str:
         rivals = len(state.rivals.split(";")) if state.rivals else 0
         return (own.removeprefix(" · ")) + (f" · against {rivals}" if rivals else "")
     if title == "Limits":
-        limits = {"TPOT": state.slo_tpot, "TTFT": state.slo_ttft}
-        return (
-            " · ".join(f"{name} ≤ {value:g} ms" for name, value in limits.items() if value)
-            or "none"
-        )
+        return " · ".join(_limits(state)) or "none"
     return ""
+
+
+def _limits(state: State) -> list[str]:
+    """The limits of latency that the page asks about, in words."""
+    names = {"TPOT": "slo_tpot", "TTFT": "slo_ttft", "E2E": "slo_e2e"}
+    limits = {word: getattr(state, name) for word, name in names.items() if wanted(name, state)}
+    return [f"{word} ≤ {value:g} ms" for word, value in limits.items() if value]
 
 
 def _group(title: str, names: Sequence[str], state: State) -> State:

@@ -16,6 +16,7 @@ from app.dashboard.state import (
     DTYPES,
     FIELDS,
     KNOWN_BY,
+    LOADED_PAGES,
     MOST_RIVALS,
     State,
     checked,
@@ -102,7 +103,7 @@ def ask(name: str, state: State) -> State:
 
 def wanted(name: str, state: State) -> bool:
     """Whether a field matters: a drafter's model and format only where a method has one, a rate
-    where one is stated.
+    where one is stated, the time of whole requests where their lengths are known.
     """
     if name == "draft":
         return bool(state.method) and load_method(state.method).needs_draft_model
@@ -110,6 +111,8 @@ def wanted(name: str, state: State) -> bool:
         return bool(state.method) and load_method(state.method).drafts_with_weights
     if name == "acceptance":
         return bool(state.method) and state.known_by in ("rate", "rates")
+    if name == "slo_e2e":
+        return state.page in LOADED_PAGES
     return True
 
 

@@ -65,6 +65,7 @@ CHANGES = {
     "depth": 3,
     "slo_tpot": 500.0,
     "slo_ttft": 5000.0,
+    "slo_e2e": 50000.0,
     "bandwidth_ratio": 1.5,
     "peak_ratio": 1.5,
     "memory_ratio": 1.5,

@@ -28,6 +28,25 @@ def test_percentiles_are_planned_by_simulation(rooftree):
     assert rooftree(*words, "--json").out == rooftree(*words, "--json").out
 
 
+def test_whole_requests_are_limited_by_their_mean_and_by_a_percentile(rooftree):
+    """The mean by the law, a percentile by simulation; a tighter one takes no fewer replicas."""
+    (free,) = rooftree(*ASKED, "--json").answer["plans"]
+    limit_ms = round(free["e2e_s"] * 1e3 * 0.9)
+    answer = rooftree(*ASKED, "--slo-e2e", limit_ms, "--json").answer
+    (mean,) = answer["plans"]
+    assert answer["inputs"]["limits"] == f"mean E2E <= {limit_ms} ms"
+    assert mean["e2e_s"] <= limit_ms / 1e3 and mean["binds"] == "e2e"
+    assert mean["replicas"] > free["replicas"]
+    assert mean["e2e_s"] == pytest.approx(mean["ttft_s"] + 99 * mean["tpot_s"])
+    words = (*ASKED, "--slo-e2e", f"p99:{limit_ms}")
+    (tail,) = rooftree(*words, "--json").answer["plans"]
+    assert tail["simulated"]["e2e_s"] <= limit_ms / 1e3
+    assert tail["replicas"] >= mean["replicas"]
+    assert "p99 E2E" in " ".join(rooftree(*words).out.split())
+    done = rooftree(*ASKED, "--slo-e2e", "10")
+    assert done.code == 3 and "a mean E2E of 10 ms cannot be met" in done.err
+
+
 def test_a_full_search_is_planned_by_simulation_too(rooftree):
     words = (*ASKED, "--method", "plain-decoding", "--search", "full", "--devices", "4")
     answer = rooftree(*words, "--slo-ttft", "p99:400", "--json").answer
@@ -69,6 +88,13 @@ def test_verbs_without_percentiles_say_who_has_them(rooftree, words, said):
     done = rooftree(*words, "--slo-tpot", "p99:20")
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert done.err.startswith("rooftree: --slo-tpot: ") and said in done.err
+
+
+@pytest.mark.parametrize("verb", ["predict", "optimize"])
+def test_verbs_of_a_batch_say_that_outputs_are_missing(rooftree, verb):
+    done = rooftree(verb, "--model", "llama-3.1-8b", "--batch", "1", "--slo-e2e", "9000")
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert done.err.startswith("rooftree: --slo-e2e: ") and "--output-tokens" in done.err
 
 
 DEVICES = ("--device", "h100-sxm,b200-sxm,tpu-v6e")
