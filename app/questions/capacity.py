@@ -14,8 +14,10 @@ from app.questions.fields import (
     Pipeline,
     RequestFile,
     Seed,
+    ThinkTime,
     Trace,
     TreeFile,
+    Users,
 )
 from app.questions.groups import (
     AcceptanceOptions,
@@ -33,7 +35,7 @@ MOST_DEVICES = 1024  # of one replica, and of a kind
 class CapacityQuestion(
     OutputOptions, LimitOptions, AcceptanceOptions, DraftingOptions, FormatOptions, Question
 ):
-    """Plan how many devices serve a number of requests per second.
+    """Plan how many devices serve requests per second, or users.
 
     Memory, latency limits, power and price decide.
     """
@@ -43,17 +45,19 @@ class CapacityQuestion(
         "model",
         "device",
         "rate",
+        "users",
         "prompt",
         "output",
         "slo_ttft",
         "slo_tpot",
-        "slo_e2e",
         "method",
         "most_devices",
         "json",
     )
     model: Model
     rate: Annotated[float | None, Field("Requests per second.", Group.WORKLOAD)] = None
+    users: Users = None
+    think_time: ThinkTime = None
     prompt: Annotated[
         float | None,
         Field(

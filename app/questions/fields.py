@@ -93,7 +93,17 @@ Rate = Annotated[
         ),
     ),
 ]
-Users = Annotated[int | None, Field("Closed loop: users, each with one request.", Group.WORKLOAD)]
+Users = Annotated[
+    int | None, Field("Closed loop: users, each with one request.", Group.WORKLOAD, least=1)
+]
+ThinkTime = Annotated[
+    float | None,
+    Field(
+        "Of users: seconds between an answer and their next request; default: they ask again at once.",
+        Group.WORKLOAD,
+        least=0.0,
+    ),
+]
 Count = Annotated[
     int | None,
     Field(

@@ -49,6 +49,7 @@ from app.questions.fields import (
     SloTtft,
     SplitVerify,
     TensorParallel,
+    ThinkTime,
     TokensPerStep,
     Url,
     Users,
@@ -188,6 +189,7 @@ _REQUEST_KEYS = {
     "requests": "requests.file",
     "rate": "requests.rate_per_s",
     "users": "requests.users",
+    "think_time": "requests.think_s",
     "count": "requests.count",
     "prompt_tokens": "requests.prompt_tokens",
     "output_tokens": "requests.output_tokens",
@@ -201,6 +203,7 @@ class RequestOptions:
     requests: RequestFile = None
     rate: Rate = None
     users: Users = None
+    think_time: ThinkTime = None
     count: Count = None
     prompt_tokens: PromptTokens = None
     output_tokens: OutputTokens = None

@@ -39,7 +39,7 @@ class CapacityPlan:
     """What a load needs on one kind of device with one configuration.
 
     Args:
-        load: that is served.
+        load: that is served; of a population its rate is the one that results.
         setting: target, device, drafter and engine.
         acceptance: the configuration.
         room: memory of a device.
@@ -244,9 +244,10 @@ def _plan(
     most: int,
 ) -> CapacityPlan:
     a, space, curve, at, replicas = best.acceptance, best.space, best.curve, best.at, best.replicas
-    share = load.requests_per_s / replicas  # requests per second of one replica
     places = curve.batch[-1:]
-    seen = curve.under(np.array([share]), places)
+    shares, seen = curve.shared(load, np.array([float(replicas)]), places)
+    share = float(shares[0])  # requests per second of one replica
+    load = replace(load, requests_per_s=share * replicas)
     mean = float(seen.in_flight[0])
     here = max(mean, 1.0)
     step, prompt = _at(curve, curve.step_s, here), _at(curve, curve.prompts.mean_s, here)

@@ -16,9 +16,34 @@ from hardware_profiles.units import MILLI
 from traces.kinds.acceptance import RequestTrace
 
 MOST_TOKENS = 10_000_000
+MOST_USERS = 1_000_000
+MOST_THINK_S = 86_400
 _QUANTILES = 16  # prompts that stand for the recorded ones
 _Seconds = TypeVar("_Seconds", float, Array)
 _Seconds_co = TypeVar("_Seconds_co", bound=Number, covariant=True)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Population:
+    """People who wait for their answers: a closed loop.
+
+    Args:
+        users: each with one request at a time; of a part of a service a mean, > 0.
+        think_s: between an answer and the same user's next request, 0 to a day.
+
+    Raises:
+        InputError: a number out of range.
+    """
+
+    users: float
+    think_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.users <= MOST_USERS:
+            raise InputError(f"must be 1 to {MOST_USERS:,}", key="users", value=self.users)
+        if not 0.0 <= self.think_s <= MOST_THINK_S:
+            rule = f"must be 0 to {MOST_THINK_S:,} seconds"
+            raise InputError(rule, key="think_time", value=self.think_s)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,11 +51,13 @@ class Load:
     """Requests to serve.
 
     Args:
-        requests_per_s: R, > 0.
+        requests_per_s: R, > 0; of a population it follows from how fast it is served, which a plan
+            says: until then it does not count.
         prompt_tokens: lengths that stand for the prompts, equally often; each > 0.
         output_tokens: mean output length, >= 1.
         decode_context: cached tokens that a decoding request reads on average.
         longest_context: cached tokens at a request's end, averaged over the requests in flight.
+        population: who sends them; None: they arrive independently of each other.
 
     Raises:
         InputError: a number outside its range.
@@ -41,6 +68,7 @@ class Load:
     output_tokens: float
     decode_context: float
     longest_context: float
+    population: Population | None = None
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.requests_per_s) and self.requests_per_s > 0.0):
@@ -63,6 +91,15 @@ class Load:
     def mean_prompt_tokens(self) -> float:
         """Mean of the prompts' lengths."""
         return sum(self.prompt_tokens) / len(self.prompt_tokens)
+
+    def share(self, replicas: float) -> "Load":
+        """What each of several replicas has of it."""
+        people = self.population
+        return replace(
+            self,
+            requests_per_s=self.requests_per_s / replicas,
+            population=None if people is None else replace(people, users=people.users / replicas),
+        )
 
     @property
     def tokens_per_s(self) -> float:

@@ -66,7 +66,10 @@ class Requests(Section):
         calm_s: mean length of calm.
         burst_s: mean length of a burst.
         users: of a closed loop.
-        think_s: between an answer and the user's next request.
+        think_s: between an answer and the user's next request, on average; users begin within so
+            many seconds, at random.
+        think_variation: of these times (gamma): standard deviation over mean; 0: all are equal, and
+            users end in step.
         count: how many requests; None: all of the file.
         prompt_tokens: N, uniform:LOW:HIGH, exponential:MEAN or lognormal:MEAN:VARIATION, without a
             file.
@@ -86,6 +89,7 @@ class Requests(Section):
     burst_s: Positive = 10.0
     users: Whole | None = None
     think_s: NotNegative = 0.0
+    think_variation: NotNegative = 1.0
     count: Whole | None = None
     prompt_tokens: str | int | None = None
     output_tokens: str | int | None = None
@@ -127,6 +131,8 @@ class Requests(Section):
             )
         if (self.arrivals == "closed") != (self.users is not None):
             raise ValueError("users goes with closed arrivals, and they need it")
+        if self.arrivals != "closed" and self.think_s:
+            raise ValueError("think_s goes with users, who think between their requests")
         return self
 
 

@@ -25,7 +25,8 @@ SAMPLED = 4
 
 
 def sampled_fleet(service: Service, best: ServedRow, load: Load) -> SampledFleet | None:
-    """Some replicas of a plan; None where it is small, has no limits, or nothing simulates it.
+    """Some replicas of a plan; None where it is small, has no limits or serves users in a closed
+    loop, or nothing simulates it.
 
     Args:
         service: of the plan.
@@ -34,6 +35,8 @@ def sampled_fleet(service: Service, best: ServedRow, load: Load) -> SampledFleet
     """
     large = isinstance(best, PlanRow) and best.replicas >= LEAST_REPLICAS
     if not large or not service.limits.limited or best.simulated is None:
+        return None
+    if load.population is not None:  # users go on where their answer came from, on any replica
         return None
     limits = service.limits
     try:

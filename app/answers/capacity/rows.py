@@ -75,6 +75,7 @@ class SimulatedLoad(Row):
     e2e_s: Annotated[float, Column("Time of a whole request, alike.")]
     good_ratio: Annotated[float, Column("Requests within all limits.", unit="ratio")]
     keeps_limits: Annotated[bool, Column("Whether the limits are kept and no backlog grows.")]
+    requests_per_s: Annotated[float, Column("Requests that it finished.")]
     requests: Annotated[int, Column("That were simulated.")]
 
 
@@ -84,6 +85,7 @@ class PricedDesign(PlannedDesign):
 
     feasible: Annotated[bool, Column("Whether it can be run.")] = True
     reason: Annotated[None, Column("Nothing: it can be run.")]
+    requests_per_s: Annotated[float, Column("Of all replicas.", "requests/s")]
     utilisation_ratio: Annotated[
         float, Column("What is sent, of what a busy replica finishes.", unit="ratio")
     ]
@@ -330,6 +332,7 @@ def _priced(
     borrowed = not device.calibrated and device.constants_from != device.name
     return {
         "reason": None,
+        "requests_per_s": rate,
         "draft": str(shape_of(plan.acceptance)),
         "draft_tokens": plan.acceptance.draft_tokens,
         "devices": devices,
@@ -349,6 +352,7 @@ def _priced(
             e2e_s=simulated.held.e2e_s,
             good_ratio=simulated.good_ratio,
             keeps_limits=simulated.keeps_limits,
+            requests_per_s=simulated.requests_per_s,
             requests=simulated.requests,
         ),
     }
@@ -452,6 +456,7 @@ class CapacityPlans(Answer):
                 "bound",
                 "needed",
                 *([] if names else ["devices"]),
+                *(["requests_per_s"] if inputs["users"] else []),
                 *([f"held_{name}" for name in times] if heads else times),
                 *([] if names else ["watts"]),
                 "hourly",
@@ -473,6 +478,13 @@ class CapacityPlans(Answer):
         yield from reason_lines(marked, [*names, *places, "method"])
         if self.best is not None:
             yield _best_words(self.best, names)
+        if inputs["users"] and self.best is not None:
+            (row,) = [
+                row
+                for row in self.plans
+                if isinstance(row, PlanRow) and best_plan(row) == self.best
+            ]
+            yield folded(_users_words(inputs, row))
         if self.fleet is not None:
             yield folded(self.fleet.words)
         if self.day is not None:
@@ -509,10 +521,16 @@ def _device_lines(plans: Sequence[PricedDesign]) -> Iterator[str]:
 
 def _title(inputs: Mapping[str, Any], names: Sequence[str]) -> str:
     """The load, and what all plans share."""
-    load = (
-        f"{plain(inputs['rate'])} requests/s of {plain(inputs['prompt_tokens'])} +"
-        f" {plain(inputs['output_tokens'])} tokens"
-    )
+    if inputs["users"]:
+        asks = (
+            f"{plain(inputs['think_time'])} s after an answer"
+            if inputs["think_time"]
+            else "at once"
+        )
+        who = f"{plain(inputs['users'])} users, each of whom asks again {asks}, requests"
+    else:
+        who = f"{plain(inputs['rate'])} requests/s"
+    load = f"{who} of {plain(inputs['prompt_tokens'])} + {plain(inputs['output_tokens'])} tokens"
     shared = [inputs[name] for name in LISTED if name not in names]
     return f"{load}: {', '.join(shared)}"
 
@@ -536,7 +554,7 @@ def _caption(inputs: Mapping[str, Any], plans: Sequence[Plan], *, by_percentile:
     ]
     times = "means at the load"
     lengths = "of the mean lengths" if inputs["requests"] is None else "of the recorded lengths"
-    arrivals = f"Poisson arrivals {lengths}"
+    arrivals = f"{'requests' if inputs['users'] else 'Poisson arrivals'} {lengths}"
     if counts and not by_percentile:
         times += (
             f"; good/$: requests within the limits by dollar, of a simulation of up to"
@@ -553,6 +571,19 @@ def _caption(inputs: Mapping[str, Any], plans: Sequence[Plan], *, by_percentile:
         f"{times}{limits}; a replica is sent at most {100 * inputs['utilisation']:.0f} %"
         f" of what it could finish; brackets: 80 % intervals; {UNKNOWN}: price unknown"
     )
+
+
+def _users_words(inputs: Mapping[str, Any], row: PlanRow) -> str:
+    """The rate that users make of a plan, and that of its simulation."""
+    think = f"{plain(inputs['think_time'])} s of thinking and " if inputs["think_time"] else ""
+    sentence = (
+        f"{plain(inputs['users'])} users make {plain(row.requests_per_s)} requests/s: one each in"
+        f" {think}{plain(row.e2e_s)} s of waiting (Little's law)"
+    )
+    if (run := row.simulated) is not None:
+        simulated = run.requests_per_s * row.replicas
+        sentence += f"; a closed loop of them, simulated, makes {plain(simulated)}"
+    return sentence
 
 
 def _best_words(best: BestPlan, names: Sequence[str]) -> str:

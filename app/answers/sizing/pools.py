@@ -83,7 +83,6 @@ def pooled_plan(sizing: Sizing) -> PooledPlan:
 def _sized(sizing: Sizing, by_rate: CapacityPlan) -> PooledPlan:
     """Both pools of one draft, each as small as its own limit lets it be beside the other."""
     prepared = sizing.prepared(by_rate.acceptance, disaggregation={"prefill_replicas": 1})
-    rate = sizing.load.requests_per_s
     seen: dict[tuple[int, int], SimulatedTimes] = {}
 
     def run(prompts: int, decoding: int) -> SimulatedTimes:
@@ -92,7 +91,7 @@ def _sized(sizing: Sizing, by_rate: CapacityPlan) -> PooledPlan:
         if (prompts, decoding) not in seen:
             seen[prompts, decoding] = simulated_times(
                 prepared,
-                rate,
+                sizing.load,
                 sizing,
                 workers=(prompts, decoding),
                 least_requests=REQUESTS_OF_WORKER * (prompts + decoding),

@@ -6,6 +6,7 @@ numbers are tried depends on the load alone: looser limits never need more. Leav
 costs (`costmodel.answers.capacity`).
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,6 +31,7 @@ from simulator.scenario.file import checked_scenario
 DOUBLINGS = (
     10  # of the replicas that the rate needs; in a thousandth of its load nobody meets anybody
 )
+USER_REQUESTS = 10  # of a user at least, of which the first fifth warms up
 LONGER = 8  # times as many requests at most, where a backlog seems to grow
 
 
@@ -134,6 +136,7 @@ class SimulatedTimes:
         good_ratio: share of the requests within all limits.
         sustained: whether the backlog does not grow.
         keeps_limits: whether it does not, and the limits are kept.
+        requests_per_s: that were finished.
         requests: that were simulated.
     """
 
@@ -142,6 +145,7 @@ class SimulatedTimes:
     good_ratio: float
     sustained: bool
     keeps_limits: bool
+    requests_per_s: float
     requests: int
 
     def keeps(self, limits: Limits) -> bool:
@@ -190,15 +194,16 @@ def simulated_plan(sizing: Sizing) -> SimulatedPlan:
 
 
 def seen_by_plan(sizing: Sizing, planned: CapacityPlan) -> SimulatedTimes | None:
-    """What a plan for means shows in simulation; None without limits, or where nothing simulates it.
+    """What a plan for means shows in simulation; None without limits or users, or where nothing
+    simulates it.
 
     Args:
         sizing: what was sized.
         planned: the plan.
     """
-    if not sizing.limits.limited:
+    if not sizing.limits.limited and sizing.load.population is None:
         return None
-    share = sizing.load.requests_per_s / planned.replicas
+    share = sizing.load.share(planned.replicas)
     try:
         return simulated_times(sizing.prepared(planned.acceptance), share, sizing)
     except RooftreeError:
@@ -207,7 +212,7 @@ def seen_by_plan(sizing: Sizing, planned: CapacityPlan) -> SimulatedTimes | None
 
 def simulated_times(
     prepared: Prepared,
-    rate_per_s: float,
+    load: Load,
     sizing: Sizing,
     *,
     workers: tuple[int, int] | None = None,
@@ -217,7 +222,7 @@ def simulated_times(
 
     Args:
         prepared: the service.
-        rate_per_s: requests per second.
+        load: of the replica, or of all workers.
         sizing: whose limits and seed count.
         workers: that compute prompts, and that decode; None: one replica does both.
         least_requests: that are simulated.
@@ -225,7 +230,13 @@ def simulated_times(
     Raises:
         InfeasibleError: no request fits the cache.
     """
+    people = load.population
+    rate_per_s = load.requests_per_s if people is None else None
     first = max(open_requests(sizing.limits), least_requests)
+    if people is not None:
+        users = math.ceil(people.users - 1e-9)
+        prepared = prepared.of_users(users, people.think_s)
+        first = max(first, USER_REQUESTS * users)
     count = first
     while True:
         scenario = prepared.scenario(sizing.seed, rate_per_s=rate_per_s, count=count)
@@ -252,6 +263,7 @@ def simulated_times(
         good_ratio=window.good_ratio,
         sustained=not window.is_growing,
         keeps_limits=bool(sizing.limits.met(held)) and not window.is_growing,
+        requests_per_s=(window.tokens_per_s or 0.0) / float(result.output_tokens.mean()),
         requests=count,
     )
 
@@ -266,8 +278,7 @@ def _least_replicas(sizing: Sizing, by_rate: CapacityPlan) -> tuple[int, Simulat
     seen: dict[int, SimulatedTimes] = {}
 
     def keeps(replicas: int) -> bool:
-        rate = sizing.load.requests_per_s / replicas
-        seen[replicas] = simulated_times(prepared, rate, sizing)
+        seen[replicas] = simulated_times(prepared, sizing.load.share(replicas), sizing)
         return seen[replicas].keeps(sizing.limits)
 
     most = by_rate.replicas << DOUBLINGS

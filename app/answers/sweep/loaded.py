@@ -163,14 +163,10 @@ class Loads:
     def _closed(self, cell: SweepCell, best: _Shape) -> dict[str, Any]:
         """What so many users see after their first requests; whoever is answered asks again."""
         prepared, users = self._prepared(cell, best.acceptance), cell.users or 1
-        requests = prepared.written.requests.model_copy(
-            update={"arrivals": "closed", "users": users, "rate_per_s": None}
-        )
-        closed = replace(
-            prepared, written=prepared.written.model_copy(update={"requests": requests})
-        )
         first = WARM_UP_WAVES * users
-        result = self._simulated(closed, count=max(WAVES * users, first + LEAST_REQUESTS))
+        result = self._simulated(
+            prepared.of_users(users), count=max(WAVES * users, first + LEAST_REQUESTS)
+        )
         arrivals = np.sort(result.arrival_s)
         span_s = float(arrivals[-1] - arrivals[first])
         rate = (arrivals.size - 1 - first) / span_s if span_s > 0.0 else 0.0

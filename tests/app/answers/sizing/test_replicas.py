@@ -58,7 +58,7 @@ def test_what_is_planned_keeps_the_limit_and_one_fewer_does_not():
     n = found.plan.replicas
     assert found.times.keeps(limits) and found.times.held.ttft_s <= 0.2
     assert found.times.good_ratio >= 0.98 and found.times.requests >= 2000
-    fewer = simulated_times(sizing.prepared(PLAIN), sizing.load.requests_per_s / (n - 1), sizing)
+    fewer = simulated_times(sizing.prepared(PLAIN), sizing.load.share(n - 1), sizing)
     assert n == 1 or not fewer.keeps(limits)
 
 

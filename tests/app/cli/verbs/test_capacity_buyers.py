@@ -47,6 +47,54 @@ def test_whole_requests_are_limited_by_their_mean_and_by_a_percentile(rooftree):
     assert done.code == 3 and "a mean E2E of 10 ms cannot be met" in done.err
 
 
+USERS = (*ASKED[:3], *LOAD[2:], "--users", "200", "--think-time", "10")
+
+
+def test_people_who_wait_for_their_answers_make_a_rate(rooftree):
+    """Little's law of the plan, and about the same of a closed loop that is simulated."""
+    answer = rooftree(*USERS, "--json").answer
+    (plan,) = answer["plans"]
+    assert (answer["inputs"]["users"], answer["inputs"]["think_time"]) == (200, 10.0)
+    assert answer["inputs"]["rate"] is None
+    assert plan["requests_per_s"] * (10.0 + plan["e2e_s"]) == pytest.approx(200)
+    simulated = plan["simulated"]["requests_per_s"] * plan["replicas"]
+    assert simulated == pytest.approx(plan["requests_per_s"], rel=0.04)
+    shown = " ".join(rooftree(*USERS).out.split())
+    assert "200 users, each of whom asks again 10 s after an answer" in shown
+    assert "(Little's law); a closed loop of them, simulated, makes" in shown
+    (busy,) = rooftree(*USERS[:-2], "--json").answer["plans"]
+    assert busy["requests_per_s"] > plan["requests_per_s"]
+    assert busy["requests_per_s"] * busy["e2e_s"] == pytest.approx(200)
+
+
+def test_limits_of_users_are_kept_on_average_and_of_percentiles(rooftree):
+    (free,) = rooftree(*USERS, "--json").answer["plans"]
+    limit_ms = round(free["tpot_s"] * 1e3 * 0.9, 3)
+    (mean,) = rooftree(*USERS, "--slo-tpot", limit_ms, "--json").answer["plans"]
+    assert mean["tpot_s"] <= limit_ms / 1e3 and mean["replicas"] > free["replicas"]
+    (tail,) = rooftree(*USERS, "--slo-tpot", f"p95:{limit_ms}", "--json").answer["plans"]
+    assert tail["simulated"]["tpot_s"] <= limit_ms / 1e3
+    assert tail["replicas"] >= mean["replicas"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((*USERS, "--rate", "3"), "--rate: goes without --users"),
+        ((*USERS, "--search", "full"), "--search: goes without --users"),
+        ((*USERS, "--disaggregate"), "--disaggregate: goes without --users"),
+        ((*ASKED, "--think-time", "3"), "--think-time: goes with --users"),
+        ((*USERS[:-1], "-1"), "--think-time: "),
+        ((*USERS[:-1], "1e9"), "--think-time: must be 0 to 86,400 seconds"),
+        ((*USERS[:-3], "0"), "--users: "),
+        (("capacity", "--model", "llama-3.1-8b", "--users", "3"), "--prompt-tokens and"),
+    ],
+)
+def test_users_and_what_does_not_go_with_them(rooftree, words, said):
+    done = rooftree(*words)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1) and said in done.err
+
+
 def test_a_full_search_is_planned_by_simulation_too(rooftree):
     words = (*ASKED, "--method", "plain-decoding", "--search", "full", "--devices", "4")
     answer = rooftree(*words, "--slo-ttft", "p99:400", "--json").answer

@@ -250,8 +250,8 @@ def test_a_closed_loop_and_several_replicas(rooftree):
     ).answer
     assert few["inputs"]["requests"]["arrivals"] == "closed"
     assert many["metrics"]["requests_per_s"] > few["metrics"]["requests_per_s"]
-    thinking = rooftree(*words, "--users", "2", *keys("requests.think_s=0.5"), "--json").answer
-    assert thinking["metrics"]["clock_s"] > few["metrics"]["clock_s"] + 13 * 0.5
+    thinking = rooftree(*words, "--users", "2", "--think-time", "0.5", "--json").answer
+    assert thinking["metrics"]["clock_s"] > few["metrics"]["clock_s"] + 6 * 0.5
 
 
 def test_decoders_and_disaggregated_devices(rooftree):
