@@ -14,6 +14,7 @@ from app.questions.values import (
     Share,
     WholeNumbers,
 )
+from costmodel.passes.adapters import MOST_ADAPTERS, MOST_RANK
 from traces.kinds.refine_policy import MOST_CANVAS_TOKENS
 
 _TARGET = Field(
@@ -247,6 +248,19 @@ EngineLog = Annotated[
 HostWeights = Annotated[
     float,
     Field("Share of the layers' weights kept in host memory.", Group.HARDWARE, least=0.0, most=1.0),
+]
+MaxLoras = Annotated[
+    int,
+    Field(
+        "Low-rank adapters that are resident, equally popular; every request uses one. 0: none.",
+        Group.HARDWARE,
+        least=0,
+        most=MOST_ADAPTERS,
+    ),
+]
+MaxLoraRank = Annotated[
+    int,
+    Field("Rank of the adapters and of their slots.", Group.HARDWARE, least=1, most=MOST_RANK),
 ]
 SplitVerify = Annotated[
     bool | None,

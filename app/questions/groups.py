@@ -34,6 +34,8 @@ from app.questions.fields import (
     KeyEnv,
     KvDtype,
     MatchRate,
+    MaxLoraRank,
+    MaxLoras,
     Out,
     OutputTokens,
     Overrides,
@@ -59,13 +61,15 @@ from app.questions.values import OneOf, WholeNumbers
 
 @dataclass(frozen=True, kw_only=True)
 class EngineFormats:
-    """The engine and the number formats, whatever the device."""
+    """The engine, the number formats and the adapters, whatever the device."""
 
     as_family: AsFamily = None  # becomes part of the model's name as soon as that is read
     engine: Engine = "vllm"
     dtype: Dtype = None
     kv_dtype: KvDtype = None
     draft_dtype: DraftDtype = None
+    max_loras: MaxLoras = 0
+    max_lora_rank: MaxLoraRank = 16
 
 
 @dataclass(frozen=True, kw_only=True)

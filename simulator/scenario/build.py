@@ -51,6 +51,8 @@ _OF_DEPLOYMENT = (
     "transforms",
     "shared_prefix_tokens",
     "host_weights_ratio",
+    "max_loras",
+    "max_lora_rank",
     "cache_tokens",
 )
 

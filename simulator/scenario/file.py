@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from costmodel.answers.workload import Limits
+from costmodel.passes.adapters import MOST_ADAPTERS, MOST_RANK
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.outside_file import read_bounded
 from hardware_profiles.places import is_place
@@ -161,6 +162,8 @@ class DeploymentSection(Section):
         shared_prefix_tokens: first tokens of every prompt that are the same for all: read, held and
             computed once.
         host_weights_ratio: share of the layers' weights that stays in the host's memory.
+        max_loras: low-rank adapters that are resident, of which every request uses one; 0: none.
+        max_lora_rank: of their matrices.
         cache_tokens: that the engine's cache holds, as it said itself; None: they follow from the
             memory.
     """
@@ -183,6 +186,8 @@ class DeploymentSection(Section):
     transforms: tuple[str, ...] = ()
     shared_prefix_tokens: Annotated[int, Field(ge=0, le=1 << 24)] = 0
     host_weights_ratio: Ratio = 0.0
+    max_loras: Annotated[int, Field(ge=0, le=MOST_ADAPTERS)] = 0
+    max_lora_rank: Annotated[int, Field(ge=1, le=MOST_RANK)] = 16
     cache_tokens: Whole | None = None
 
     @property

@@ -179,6 +179,8 @@ def _inputs(
         cp=where.context_parallel,
         shared_prefix=where.shared_prefix_tokens,
         host_weights=where.host_weights_ratio,
+        max_loras=where.max_loras,
+        max_lora_rank=where.max_lora_rank,
         fidelity=where.fidelity,
         set=list(where.overrides),
         dtype=",".join(dict.fromkeys(s.deployment.precision.label for s in settings)),

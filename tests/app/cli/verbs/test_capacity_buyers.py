@@ -145,6 +145,31 @@ def test_verbs_of_a_batch_say_that_outputs_are_missing(rooftree, verb):
     assert done.err.startswith("rooftree: --slo-e2e: ") and "--output-tokens" in done.err
 
 
+def test_adapters_cost_time_and_memory_at_every_door(rooftree):
+    adapters = ("--max-loras", "32", "--max-lora-rank", "64")
+    model = ("--model", "llama-3.1-8b")
+    (plain,), (served,) = (
+        rooftree("capacity", *model, *LOAD, *words, "--json").answer["plans"]
+        for words in ((), adapters)
+    )
+    assert served["tpot_s"] > plain["tpot_s"]
+    assert served["memory"]["weight_bytes"] > plain["memory"]["weight_bytes"] + 1e10
+    step = ("--batch", "16", "--draft-tokens", "0", "--json")
+    slower, base = (
+        rooftree("predict", *model, *words, *step).answer["predictions"][0]["step_s"]
+        for words in (adapters, ())
+    )
+    assert slower > 1.05 * base
+    (best,) = rooftree("optimize", *model, "--batch", "16", *adapters, "--json").answer["cells"]
+    assert best["winner"]["tokens_per_s"] > 0
+    load = ("--rate", "2", "--count", "20", "--prompt-tokens", "64", "--output-tokens", "30")
+    seen, free = (
+        rooftree("simulate", *model, *load, *words, "--json").answer["metrics"]["tpot_s"]["mean"]
+        for words in (adapters, ())
+    )
+    assert seen > 1.05 * free
+
+
 DEVICES = ("--device", "h100-sxm,b200-sxm,tpu-v6e")
 
 
