@@ -14,7 +14,7 @@ from app.questions.values import (
     Share,
     WholeNumbers,
 )
-from costmodel.passes.adapters import MOST_ADAPTERS, MOST_RANK
+from costmodel.adapter_limits import MOST_ADAPTERS, MOST_RANK
 from traces.kinds.refine_policy import MOST_CANVAS_TOKENS
 
 _TARGET = Field(

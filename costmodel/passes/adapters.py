@@ -16,13 +16,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from costmodel.adapter_limits import MOST_ADAPTERS, MOST_RANK
 from costmodel.architectures.architecture import Architecture, Block
 from costmodel.passes.ops import Array, Number, Work
 from costmodel.passes.sharding import sharded
 from hardware_profiles.errors import InputError
 
-MOST_ADAPTERS = 10_000
-MOST_RANK = 1024
 WEIGHT_BYTES = 2.0  # of an adapter, in 16 bits whatever the target's format is
 # products that several modules of a checkpoint are packed into, each with an adapter of its own
 _MODULES = {"qkv": 3, "kv": 2, "gate_up": 2, "shared_gate_up": 2}

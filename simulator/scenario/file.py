@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
+from costmodel.adapter_limits import MOST_ADAPTERS, MOST_RANK
 from costmodel.answers.workload import Limits
-from costmodel.passes.adapters import MOST_ADAPTERS, MOST_RANK
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.outside_file import read_bounded
 from hardware_profiles.places import is_place
