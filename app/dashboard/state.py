@@ -41,6 +41,8 @@ from traces.kinds.refine_policy import CACHES, COMMIT_RULES
 from traces.library import recordings, shipped_confidence
 
 PAGES = ("run", "map", "tree", "trace", "diffusion", "hardware", "pareto", "serving", "validation")
+LOADED_PAGES = ("hardware", "serving")
+"""Pages that ask about requests of stated lengths, whose whole time can be limited."""
 KNOWN_BY = ("published", "rate", "rates", "recording", "upload")
 DTYPES = ("", *recipe_names())
 CHOICES: Mapping[str, Sequence[str]] = {
@@ -250,6 +252,7 @@ class State:
     ] = 6
     slo_tpot: Annotated[float, row_of(table.SloTpot)] = 0.0
     slo_ttft: Annotated[float, row_of(table.SloTtft)] = 0.0
+    slo_e2e: Annotated[float, row_of(table.SloE2e)] = 0.0
     memory_gb: Annotated[
         float, _number("memory_gb", "Memory (GB)", "Capacity, which bounds batch and context.")
     ] = 0.0

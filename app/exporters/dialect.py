@@ -201,6 +201,9 @@ class Dialect:
         if where.transforms:
             rule = "starts the checkpoint as it is, and these change what it computes"
             raise self.refusal("deployment.transforms", rule, ", ".join(where.transforms))
+        if where.max_loras and self.engine != "vllm":
+            rule = "how it is told of adapters was not looked up; vLLM is"
+            raise self.refusal("deployment.max_loras", rule, where.max_loras)
         if where.host_weights_ratio:
             rule = (
                 "keeps all weights on the devices: how it keeps a share in host memory was not"

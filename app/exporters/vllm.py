@@ -121,6 +121,10 @@ def _deployment(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str
             f"start it on each of {nodes} nodes; every node but the first adds --headless, as the"
             " script does"
         )
+    if where.max_loras:
+        slots = ["--max-loras", str(where.max_loras), "--max-lora-rank", str(where.max_lora_rank)]
+        flags += ["--enable-lora", *slots]
+        notes.append("name the adapters with --lora-modules NAME=PATH")
     flags += dialect.weight_format(chosen, _WEIGHTS, notes) or ()
     flags += dialect.cache_format(chosen, _CACHE) or ()
     if chosen.max_length is not None:

@@ -14,15 +14,16 @@ from app.questions.fields import (
     Pipeline,
     RequestFile,
     Seed,
-    SloTpot,
-    SloTtft,
+    ThinkTime,
     Trace,
     TreeFile,
+    Users,
 )
 from app.questions.groups import (
     AcceptanceOptions,
     DraftingOptions,
     FormatOptions,
+    LimitOptions,
     OutputOptions,
 )
 from app.questions.values import MOST_DRAFT_TOKENS, MeanTokens, MethodName, OneOf, WholeNumbers
@@ -31,8 +32,10 @@ MOST_DEVICES = 1024  # of one replica, and of a kind
 
 
 @dataclass(frozen=True, kw_only=True)
-class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, FormatOptions, Question):
-    """Plan how many devices serve a number of requests per second.
+class CapacityQuestion(
+    OutputOptions, LimitOptions, AcceptanceOptions, DraftingOptions, FormatOptions, Question
+):
+    """Plan how many devices serve requests per second, or users.
 
     Memory, latency limits, power and price decide.
     """
@@ -42,6 +45,7 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
         "model",
         "device",
         "rate",
+        "users",
         "prompt",
         "output",
         "slo_ttft",
@@ -52,6 +56,8 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
     )
     model: Model
     rate: Annotated[float | None, Field("Requests per second.", Group.WORKLOAD)] = None
+    users: Users = None
+    think_time: ThinkTime = None
     prompt: Annotated[
         float | None,
         Field(
@@ -80,8 +86,6 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
             Group.WORKLOAD,
         ),
     ] = None
-    slo_ttft: SloTtft = None
-    slo_tpot: SloTpot = None
     device: Annotated[
         list[str] | None,
         Field(

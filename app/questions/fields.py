@@ -14,6 +14,7 @@ from app.questions.values import (
     Share,
     WholeNumbers,
 )
+from costmodel.adapter_limits import MOST_ADAPTERS, MOST_RANK
 from traces.kinds.refine_policy import MOST_CANVAS_TOKENS
 
 _TARGET = Field(
@@ -93,7 +94,17 @@ Rate = Annotated[
         ),
     ),
 ]
-Users = Annotated[int | None, Field("Closed loop: users, each with one request.", Group.WORKLOAD)]
+Users = Annotated[
+    int | None, Field("Closed loop: users, each with one request.", Group.WORKLOAD, least=1)
+]
+ThinkTime = Annotated[
+    float | None,
+    Field(
+        "Of users: seconds between an answer and their next request; default: they ask again at once.",
+        Group.WORKLOAD,
+        least=0.0,
+    ),
+]
 Count = Annotated[
     int | None,
     Field(
@@ -237,6 +248,19 @@ EngineLog = Annotated[
 HostWeights = Annotated[
     float,
     Field("Share of the layers' weights kept in host memory.", Group.HARDWARE, least=0.0, most=1.0),
+]
+MaxLoras = Annotated[
+    int,
+    Field(
+        "Low-rank adapters that are resident, equally popular; every request uses one. 0: none.",
+        Group.HARDWARE,
+        least=0,
+        most=MOST_ADAPTERS,
+    ),
+]
+MaxLoraRank = Annotated[
+    int,
+    Field("Rank of the adapters and of their slots.", Group.HARDWARE, least=1, most=MOST_RANK),
 ]
 SplitVerify = Annotated[
     bool | None,
@@ -543,6 +567,21 @@ SloTpot = Annotated[
             "Longest time per output token (ms, 0: none)",
             "What misses it is marked, and the nearest configuration that meets it is offered.",
             most=1e5,
+        ),
+    ),
+]
+SloE2e = Annotated[
+    Limit | None,
+    Field(
+        "Longest time of a whole request, from its arrival to its last token (E2E; `e2el` of vLLM's"
+        " `--goodput`), ms: of the mean, or of a percentile as p99:9000.",
+        Group.LIMITS,
+        spelled="--slo-e2e",
+        reads=LatencyLimit(),
+        control=Control(
+            "Longest time of a whole request (ms, 0: none)",
+            "From its arrival to its last token, of requests of the load's lengths.",
+            most=1e7,
         ),
     ),
 ]

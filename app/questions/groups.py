@@ -34,6 +34,8 @@ from app.questions.fields import (
     KeyEnv,
     KvDtype,
     MatchRate,
+    MaxLoraRank,
+    MaxLoras,
     Out,
     OutputTokens,
     Overrides,
@@ -44,8 +46,12 @@ from app.questions.fields import (
     RequestFile,
     Served,
     SharedPrefix,
+    SloE2e,
+    SloTpot,
+    SloTtft,
     SplitVerify,
     TensorParallel,
+    ThinkTime,
     TokensPerStep,
     Url,
     Users,
@@ -55,13 +61,15 @@ from app.questions.values import OneOf, WholeNumbers
 
 @dataclass(frozen=True, kw_only=True)
 class EngineFormats:
-    """The engine and the number formats, whatever the device."""
+    """The engine, the number formats and the adapters, whatever the device."""
 
     as_family: AsFamily = None  # becomes part of the model's name as soon as that is read
     engine: Engine = "vllm"
     dtype: Dtype = None
     kv_dtype: KvDtype = None
     draft_dtype: DraftDtype = None
+    max_loras: MaxLoras = 0
+    max_lora_rank: MaxLoraRank = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +156,15 @@ class RefiningOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LimitOptions:
+    """The limits of latency."""
+
+    slo_ttft: SloTtft = None
+    slo_tpot: SloTpot = None
+    slo_e2e: SloE2e = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ScreenOptions:
     """What the screen shows of an answer."""
 
@@ -176,6 +193,7 @@ _REQUEST_KEYS = {
     "requests": "requests.file",
     "rate": "requests.rate_per_s",
     "users": "requests.users",
+    "think_time": "requests.think_s",
     "count": "requests.count",
     "prompt_tokens": "requests.prompt_tokens",
     "output_tokens": "requests.output_tokens",
@@ -189,6 +207,7 @@ class RequestOptions:
     requests: RequestFile = None
     rate: Rate = None
     users: Users = None
+    think_time: ThinkTime = None
     count: Count = None
     prompt_tokens: PromptTokens = None
     output_tokens: OutputTokens = None

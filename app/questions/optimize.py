@@ -17,14 +17,13 @@ from app.questions.fields import (
     ModelOrTraces,
     Pipeline,
     Seed,
-    SloTpot,
-    SloTtft,
     StopRule,
 )
 from app.questions.groups import (
     AcceptanceOptions,
     DraftingOptions,
     JointOptions,
+    LimitOptions,
     OutputOptions,
     RefiningOptions,
     StoredOptions,
@@ -39,6 +38,7 @@ DEFAULT_FLOOR = 0.95
 @dataclass(frozen=True, kw_only=True)
 class OptimizeQuestion(
     OutputOptions,
+    LimitOptions,
     JointOptions,
     RefiningOptions,
     AcceptanceOptions,
@@ -129,8 +129,6 @@ class OptimizeQuestion(
         ),
     ] = DEFAULT_TREES
     stop: StopRule = ""
-    slo_ttft: SloTtft = None
-    slo_tpot: SloTpot = None
     quality_floor: Annotated[
         float | None,
         Field(

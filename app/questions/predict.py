@@ -19,8 +19,6 @@ from app.questions.fields import (
     Model,
     Pipeline,
     Seed,
-    SloTpot,
-    SloTtft,
     StatedDraftTokens,
     StopRule,
     Trace,
@@ -29,6 +27,7 @@ from app.questions.fields import (
 from app.questions.groups import (
     AcceptanceOptions,
     DraftingOptions,
+    LimitOptions,
     OutputOptions,
     RefiningOptions,
     StoredOptions,
@@ -37,7 +36,13 @@ from app.questions.groups import (
 
 @dataclass(frozen=True, kw_only=True)
 class PredictQuestion(
-    OutputOptions, RefiningOptions, AcceptanceOptions, DraftingOptions, StoredOptions, Question
+    OutputOptions,
+    LimitOptions,
+    RefiningOptions,
+    AcceptanceOptions,
+    DraftingOptions,
+    StoredOptions,
+    Question,
 ):
     """Predict the speed of configurations that you name.
 
@@ -73,8 +78,6 @@ class PredictQuestion(
     tree: TreeFile = None
     shape: DraftShapes = None
     stop: StopRule = ""
-    slo_ttft: SloTtft = None
-    slo_tpot: SloTpot = None
     batch: Batch = (1, 8, 64)
     context: Context = (1024,)
     draft_tokens: StatedDraftTokens = (0, 3, 5)

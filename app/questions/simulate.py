@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from app.questions.field import Field, Group, Question
-from app.questions.fields import Config, DraftShapes, ModelOfScenario, Seed, SloTpot, SloTtft
+from app.questions.fields import Config, DraftShapes, ModelOfScenario, Seed
 from app.questions.groups import (
     AcceptanceOptions,
     DeploymentOptions,
     DraftingOptions,
+    LimitOptions,
     OutputOptions,
     RefiningOptions,
     RequestOptions,
@@ -22,6 +23,7 @@ MOST_SEEDS = 1000
 @dataclass(frozen=True, kw_only=True)
 class SimulateQuestion(
     OutputOptions,
+    LimitOptions,
     RefiningOptions,
     AcceptanceOptions,
     DraftingOptions,
@@ -88,8 +90,6 @@ class SimulateQuestion(
             reads=WholeNumbers(least=0, most=MOST_DRAFT_TOKENS),
         ),
     ] = None
-    slo_ttft: SloTtft = None
-    slo_tpot: SloTpot = None
     config: Config = None
     scenario: Annotated[
         Path | None,

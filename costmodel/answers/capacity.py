@@ -21,7 +21,7 @@ from costmodel.answers.fit import Room, require_room, room
 from costmodel.answers.loads import Curve
 from costmodel.answers.replicas import replica_curve
 from costmodel.answers.uncertainty import DRAWS, draw_steps, interval, paired
-from costmodel.answers.workload import Limits, Load
+from costmodel.answers.workload import Limits, Load, mean_times
 from costmodel.laws.acceptance import Acceptance
 from costmodel.passes.ops import Array
 from hardware_profiles.errors import InfeasibleError, InputError
@@ -39,13 +39,13 @@ class CapacityPlan:
     """What a load needs on one kind of device with one configuration.
 
     Args:
-        load: that is served.
+        load: that is served; of a population its rate is the one that results.
         setting: target, device, drafter and engine.
         acceptance: the configuration.
         room: memory of a device.
         curve: one replica at every batch that fits.
         batch: requests in flight under the highest load of a replica within the limits.
-        binds: what keeps the batch from growing: `tpot`, `ttft`, `memory`, `engine`, or
+        binds: what keeps the batch from growing: `tpot`, `ttft`, `e2e`, `memory`, `engine`, or
             `throughput` where more requests would not be served any faster.
         replicas: replicas needed.
         replicas_bounds: 80 % interval, from the errors of the cost model and the acceptance.
@@ -54,6 +54,7 @@ class CapacityPlan:
         mean_batch: requests in flight at the load itself.
         tpot_s: at the load itself.
         ttft_s: at the load itself, waiting included.
+        e2e_s: of a whole request, at the load itself.
         watts: of all devices, mean.
         joules_per_token: all energy over output tokens, prompts and idling included.
         decode_joules_per_token: of decode steps alone.
@@ -75,6 +76,7 @@ class CapacityPlan:
     mean_batch: float
     tpot_s: float
     ttft_s: float
+    e2e_s: float
     watts: float
     joules_per_token: float
     decode_joules_per_token: float
@@ -192,7 +194,7 @@ def _served(
     replicas = float(
         loads.least_replicas(
             curve,
-            load.requests_per_s,
+            load,
             curve.batch[-1:],
             slo,
             utilisation=utilisation,
@@ -200,18 +202,25 @@ def _served(
         )[0]
     )
     if not math.isfinite(replicas):
-        raise InfeasibleError(_least(setting, curve, slo))
+        raise InfeasibleError(_least(setting, curve, load, slo))
     seen = curve.under(curve.load_per_s, curve.batch[-1:])
-    within = slo.met(ttft_s=seen.ttft_s, tpot_s=curve.tpot_s) & np.isfinite(seen.ttft_s)
+    times = mean_times(ttft_s=seen.ttft_s, tpot_s=curve.tpot_s, output_tokens=load.output_tokens)
+    within = slo.met(times) & np.isfinite(seen.ttft_s)
     at = int(np.argmax(np.where(within, curve.requests_per_s, 0.0)))
     return _Served(acceptance=a, space=space, curve=curve, at=at, replicas=int(replicas))
 
 
-def _least(setting: Setting, curve: Curve, slo: Limits) -> str:
+def _least(setting: Setting, curve: Curve, load: Load, slo: Limits) -> str:
     """Which limit not even a request on its own meets."""
+    alone = mean_times(
+        ttft_s=float(curve.received_s[0]),
+        tpot_s=float(curve.tpot_s[0]),
+        output_tokens=load.output_tokens,
+    )
     for name, limit, least in (
-        ("TTFT", slo.ttft_s, curve.received_s[0]),
-        ("TPOT", slo.tpot_s, curve.tpot_s[0]),
+        ("TTFT", slo.ttft_s, alone.ttft_s),
+        ("TPOT", slo.tpot_s, alone.tpot_s),
+        ("E2E", slo.e2e_s, alone.e2e_s),
     ):
         if limit is not None and least >= limit:
             return (
@@ -235,9 +244,10 @@ def _plan(
     most: int,
 ) -> CapacityPlan:
     a, space, curve, at, replicas = best.acceptance, best.space, best.curve, best.at, best.replicas
-    share = load.requests_per_s / replicas  # requests per second of one replica
     places = curve.batch[-1:]
-    seen = curve.under(np.array([share]), places)
+    shares, seen = curve.shared(load, np.array([float(replicas)]), places)
+    share = float(shares[0])  # requests per second of one replica
+    load = replace(load, requests_per_s=share * replicas)
     mean = float(seen.in_flight[0])
     here = max(mean, 1.0)
     step, prompt = _at(curve, curve.step_s, here), _at(curve, curve.prompts.mean_s, here)
@@ -265,13 +275,14 @@ def _plan(
         room=space,
         curve=curve,
         batch=int(curve.batch[at]),
-        binds=_binds(curve, at, slo, space, most),
+        binds=_binds(curve, at, load, slo, space, most),
         replicas=replicas,
         replicas_bounds=_replica_bounds(setting, load, best, utilisation, generator),
         utilisation_ratio=share / float(curve.highest_per_s(places)[0]),
         mean_batch=mean,
         tpot_s=float(seen.tpot_s[0]),
         ttft_s=float(seen.ttft_s[0]),
+        e2e_s=float(seen.times(load.output_tokens).e2e_s[0]),
         watts=watts,
         joules_per_token=watts / load.tokens_per_s,
         decode_joules_per_token=devices * decode.joules / (here * a.tokens_per_step),
@@ -308,15 +319,23 @@ def _draws(setting: Setting, a: Acceptance, load: Load, batch: float) -> tuple[D
     )
 
 
-def _binds(curve: Curve, at: int, slo: Limits, space: Room, most: int) -> str:
+def _binds(curve: Curve, at: int, load: Load, slo: Limits, space: Room, most: int) -> str:
     """What keeps the chosen batch from growing by one."""
     if at + 1 == len(curve.batch):
         return "memory" if space.largest_batch <= most else "engine"
-    if slo.tpot_s is not None and curve.tpot_s[at + 1] > slo.tpot_s:
-        return "tpot"
     seen = curve.under(curve.load_per_s[at + 1 : at + 2], curve.batch[-1:])
-    if slo.ttft_s is not None and seen.ttft_s[0] > slo.ttft_s:
-        return "ttft"
+    times = mean_times(
+        ttft_s=float(seen.ttft_s[0]),
+        tpot_s=float(curve.tpot_s[at + 1]),
+        output_tokens=load.output_tokens,
+    )
+    for name, limit, seconds in (
+        ("tpot", slo.tpot_s, times.tpot_s),
+        ("ttft", slo.ttft_s, times.ttft_s),
+        ("e2e", slo.e2e_s, times.e2e_s),
+    ):
+        if limit is not None and seconds > limit:
+            return name
     return "throughput"
 
 

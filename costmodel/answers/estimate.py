@@ -23,6 +23,7 @@ from costmodel.answers.uncertainty import DRAWS, StepDraws, draw_steps, interval
 from costmodel.drafters.formats import drafter_bytes, drafter_kv_bytes_per_token
 from costmodel.drafters.pass_costs import prompt_draft_s
 from costmodel.laws.acceptance import Acceptance, geometric
+from costmodel.passes.adapters import adapter_bytes
 from costmodel.passes.forward import Logits, pass_cost
 from costmodel.passes.memory import Footprint, footprint, kv_bytes, layer_weight_bytes
 from costmodel.passes.ops import Array, Number
@@ -442,9 +443,10 @@ def footprint_of(
         page_tokens=block,
     )
     on_host = d.host_weights_ratio * layer_weight_bytes(setting.target, d.precision, share)
-    return replace(
-        own, weights_bytes=own.weights_bytes - on_host, cache_bytes=own.cache_bytes + held_once
-    )
+    weights = own.weights_bytes - on_host
+    if d.adapters is not None:
+        weights = weights + adapter_bytes(setting.target, d.adapters, share)
+    return replace(own, weights_bytes=weights, cache_bytes=own.cache_bytes + held_once)
 
 
 def needed_bytes(

@@ -17,6 +17,7 @@ from costmodel.engines.record.engine import Engine
 from costmodel.laws.acceptance import Acceptance
 from costmodel.parallel import plan as planned
 from costmodel.parallel.plan import ParallelPlan
+from costmodel.passes.adapters import adapter_bytes
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.memory import Footprint, kv_bytes, layer_weight_bytes, weight_bytes
 from costmodel.passes.ops import Array, Mask, Number
@@ -254,6 +255,8 @@ def cache_tokens(
     if plan is None:
         weights = float(weight_bytes(d.architecture, form, share))
         weights -= d.host_weights_ratio * layer_weight_bytes(d.architecture, form, share)
+        if d.adapters is not None:
+            weights += adapter_bytes(d.architecture, d.adapters, share)
         one = float(kv_bytes(d.architecture, form, batch=1, context=context, tensor_parallel=share))
     else:
         weights, copies = planned.weight_bytes(d.architecture, form, plan), plan.data

@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.answers.first_token import Prompts, first_token_s
-from costmodel.answers.workload import Limits
+from costmodel.answers.workload import Limits, Load, Population, RequestTimes, mean_times
 from costmodel.passes.ops import Array
+
+_HALVINGS = 50  # of the batch, to a millionth of a request
 
 
 class Loaded(NamedTuple):
@@ -24,6 +26,10 @@ class Loaded(NamedTuple):
     in_flight: Array
     tpot_s: Array
     ttft_s: Array
+
+    def times(self, output_tokens: float) -> RequestTimes[Array]:
+        """Mean times of requests with so many output tokens on average."""
+        return mean_times(ttft_s=self.ttft_s, tpot_s=self.tpot_s, output_tokens=output_tokens)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -125,10 +131,65 @@ class Curve:
             ttft_s=_between(self.received_s, at) + waiting,
         )
 
+    def of_users(
+        self, population: Population, parts: Array, places: Array, output_tokens: float
+    ) -> tuple[Array, Loaded]:
+        """What users see who wait for their answers, and how many requests per second they send.
+
+        A request meets what a replica with one user fewer has in flight (arrival theorem), taken as
+        that much less of its own (Schweitzer's approximation). Who finds no place waits until the
+        others have theirs, so that no time is infinite.
+
+        Args:
+            population: of all replicas together.
+            parts: replicas that share it evenly; its last axis is that of the places.
+            places: requests that are served at once at most, within the batches of the curve.
+            output_tokens: of a request, on average.
+
+        Reference: Reiser and Lavenberg 1980, "Mean-value analysis of closed multichain queueing
+        networks"; Schweitzer 1979, "Approximate analysis of multiclass closed networks of queues".
+        """
+        users, think_s = population.users / parts, population.think_s
+        others = np.maximum(users - self.copies, 0.0)
+        stay_s = self.received_s + (output_tokens - 1.0) * self._slowest_tpot_s
+
+        def stay(batch: Array) -> Array:
+            return _along(self.batch, stay_s, batch)
+
+        shape = np.broadcast_shapes(np.shape(users), np.shape(places), (*stay_s.shape[:-1], 1))
+        low = np.full(shape, float(self.copies))
+        high = np.broadcast_to(np.maximum(places, self.copies), shape).astype(np.float64)
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2.0
+            seconds = stay(middle)
+            fewer = middle - self.copies > others * seconds / (think_s + seconds)
+            low, high = np.where(fewer, low, middle), np.where(fewer, middle, high)
+        rate = np.minimum(users / (think_s + stay(low)), self.highest_per_s(places))
+        tpot = _along(self.batch, self._slowest_tpot_s, low)
+        e2e = users / rate - think_s
+        return rate, Loaded(
+            in_flight=np.minimum(rate * e2e, places),
+            tpot_s=tpot,
+            ttft_s=e2e - (output_tokens - 1.0) * tpot,
+        )
+
+    def shared(self, load: Load, replicas: Array, places: Array) -> tuple[Array, Loaded]:
+        """Requests per second of one of several replicas, and what they see.
+
+        Args:
+            load: of all replicas together.
+            replicas: that share it evenly; its last axis is that of the places.
+            places: requests that are served at once at most, within the batches of the curve.
+        """
+        if load.population is not None:
+            return self.of_users(load.population, replicas, places, load.output_tokens)
+        share = np.asarray(load.requests_per_s / replicas)
+        return share, self.under(share, places)
+
 
 def least_replicas(
     curve: Curve,
-    requests_per_s: float,
+    load: Load,
     places: Array,
     slo: Limits,
     *,
@@ -142,7 +203,7 @@ def least_replicas(
 
     Args:
         curve: one replica.
-        requests_per_s: of all replicas together.
+        load: of all replicas together.
         places: requests that a replica serves at once at most.
         slo: limits on means.
         utilisation: share of the requests that a busy replica finishes which one may be sent.
@@ -151,10 +212,9 @@ def least_replicas(
     highest = curve.highest_per_s(places)
 
     def keeps(replicas: Array) -> Array:
-        share = requests_per_s / replicas
-        seen = curve.under(share, places)
+        share, seen = curve.shared(load, replicas, places)
         carried = share <= utilisation * highest * (1.0 + 1e-9)
-        return np.asarray(slo.met(ttft_s=seen.ttft_s, tpot_s=seen.tpot_s) & carried)
+        return np.asarray(slo.met(seen.times(load.output_tokens)) & carried)
 
     low, high = np.ones(highest.shape), np.full(highest.shape, float(most))
     able = keeps(high)

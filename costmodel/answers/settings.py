@@ -29,6 +29,7 @@ from costmodel.method_library import (
     require_priced,
 )
 from costmodel.parallel.plan import plan_of
+from costmodel.passes.adapters import Adapters
 from costmodel.passes.formats import PLAIN, SIXTEEN_BITS, recipe_parts
 from costmodel.passes.forward import Deployment
 from costmodel.passes.memory import kv_bytes
@@ -85,6 +86,7 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
         host_pass_s=engine.host.pass_s if eager else 0.0,
         shared_prefix_tokens=names.shared_prefix_tokens,
         host_weights_ratio=names.host_weights_ratio,
+        adapters=_adapters(names),
     )
     deployment = engine.running(deployment)
     own = (method.slug,) if method.target and method.slug not in names.transforms else ()
@@ -107,6 +109,20 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
         engine=engine,
         plan=plan,
     )
+
+
+def _adapters(names: DeploymentNames) -> Adapters | None:
+    """The adapters of a deployment; None where there is none.
+
+    Raises:
+        InputError: numbers out of range, or a plan beyond one tensor-parallel group.
+    """
+    if not names.max_loras:
+        return None
+    if plan_of(names) is not None:
+        rule = "are priced on one tensor-parallel group; leave out other kinds of parallelism"
+        raise InputError(rule, key="deployment.max_loras", value=names.max_loras)
+    return Adapters(count=names.max_loras, rank=names.max_lora_rank)
 
 
 def compared_with(setting: Setting, configuration: DecodingConfiguration, model: str) -> Setting:

@@ -27,7 +27,7 @@ SHARED_RATIO = (
 DRAWS = 400
 
 # residual of each operation of a pass; others go by their own name, or stand in for want of one
-_RESIDUAL = {"head": "gemm", "state": "elementwise"}
+_RESIDUAL = {"head": "gemm", "adapters": "gemm", "state": "elementwise"}
 _UNKNOWN_RATIO = 0.1  # half width of an operation that the profile says nothing about
 
 

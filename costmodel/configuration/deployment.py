@@ -43,6 +43,8 @@ class DeploymentNames:
         shared_prefix_tokens: cached tokens at the beginning of every request that are the same for
             all and read once.
         host_weights_ratio: share of the layers' weights that stays in the host's memory, 0 to 1.
+        max_loras: low-rank adapters that are resident, of which every request uses one; 0: none.
+        max_lora_rank: of their matrices.
         cache_tokens: that the cache of the running engine holds, as it said itself; None: they
             follow from the memory.
         overrides: `device.KEY=VALUE` settings of the device.
@@ -67,6 +69,8 @@ class DeploymentNames:
     transforms: tuple[str, ...] = ()
     shared_prefix_tokens: int = 0
     host_weights_ratio: float = 0.0
+    max_loras: int = 0
+    max_lora_rank: int = 16
     cache_tokens: int | None = None
     overrides: tuple[str, ...] = ()
 

@@ -249,6 +249,7 @@ def draft_pass(
             architecture=stage.architecture,
             tensor_parallel=shared,
             host_weights_ratio=d.host_weights_ratio if draft.by == "target" else 0.0,
+            adapters=d.adapters if draft.by == "target" else None,
             host_cache_ratio=d.host_cache_ratio
             if draft.by == "target" and draft.context_tokens is None
             else 0.0,

@@ -16,10 +16,11 @@ from costmodel.answers.estimate import Setting
 from costmodel.answers.first_token import unloaded_first_token_s
 from costmodel.answers.fit import fits
 from costmodel.answers.steps.step import StepCost
-from costmodel.answers.workload import Limits
+from costmodel.answers.workload import Limits, RequestTimes
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.allowed import Contender, agrees
 from costmodel.passes.ops import Array, Mask, Number
+from hardware_profiles.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -144,7 +145,14 @@ def within(
         batch: requests.
         context: cached tokens per request.
         limits: on means, the first token being that of a prompt of the context's length.
+
+    Raises:
+        InputError: a limit on whole requests, whose outputs a batch and a context leave open.
     """
+    if limits.e2e_s is not None:
+        raise InputError(
+            "needs output lengths, of which a batch and a context say nothing", key="slo_e2e"
+        )
     mask = np.ones(step_s.shape, dtype=np.bool_)
     if candidate.holds_at is not None:
         mask = mask & (batch == candidate.holds_at[0]) & (context == candidate.holds_at[1])
@@ -153,7 +161,8 @@ def within(
     first: Array = np.zeros(step_s.shape)
     if limits.ttft_s is not None:
         first = first_token_s(setting, candidate, step_s, batch, context)
-    return np.asarray(mask & limits.met(ttft_s=first, tpot_s=step_s / candidate.tokens_per_step))
+    tpot = step_s / candidate.tokens_per_step
+    return np.asarray(mask & limits.met(RequestTimes(ttft_s=first, tpot_s=tpot, e2e_s=np.nan)))
 
 
 def first_token_s(

@@ -19,27 +19,18 @@ from costmodel.architectures.attention import Attention, Projection
 from costmodel.architectures.state_layers import StateLayer
 from costmodel.passes import kernels, ops, state_update
 from costmodel.passes import transformed_operations as added
+from costmodel.passes.adapters import Adapters, adapter_work
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.kernels import Timing
 from costmodel.passes.ops import Array, Mask, Number, Work
 from costmodel.passes.precision import Part, main_format
+from costmodel.passes.sharding import sharded
 from costmodel.passes.totals import Index, Operation, PassCost, Tally, scaled
 from costmodel.transforms.declared import LayerSchedule, SparseFeedForward
 from hardware_profiles.fitted.formats import WEIGHT_FORMATS
 from hardware_profiles.profile import Device
 
 Logits = Literal["all", "last", "none"]
-# sharded along the inner dimension
-_INPUT_SPLIT = (
-    "output",
-    "down",
-    "shared_down",
-    "expert_down",
-    "state_output",
-    "state_x",
-    "cross_output",
-)
-_REPLICATED = ("router", "q_down", "kv_down", "index_q", "index_k", "index_weights")
 # products that read the vector of another, which is quantised once for all of them
 _SAME_INPUT = {
     **dict.fromkeys(
@@ -171,6 +162,8 @@ def _block(
         if sparse is not None and projection[0] in _FEED_FORWARD:
             product = _of_parts(d, product, sparse, rows)
         yield distinct.of(product)
+    if d.adapters is not None:
+        yield from _adapted(d, d.adapters, block, b, n)
     if sparse is not None:
         yield distinct.of(added.choosing(d, rows, hidden, sparse.kernels))
     if block.attention.heads:
@@ -218,7 +211,7 @@ def _beside_products(
 ) -> Iterator[Operation]:
     """Narrowing of the inputs of the block's products, and unpacking of their weights."""
     hidden, f = d.architecture.hidden, block.feed_forward
-    shapes = {projection[0]: _sharded(d, projection) for projection in projections}
+    shapes = {projection[0]: sharded(projection, d.tensor_parallel) for projection in projections}
     routed = f.is_moe and d.precision.of("experts").quantises
     if shapes and (d.precision.quantises or routed):
         done = d.quantised_inputs
@@ -250,17 +243,8 @@ def _fused_norms(d: Deployment) -> int:
     return 2 if d.norms_in_reductions and d.tensor_parallel > 1 else 0
 
 
-def _sharded(d: Deployment, projection: Projection) -> tuple[float, float]:
-    """Outputs and inputs of a projection on one device."""
-    role, outputs, inputs = projection
-    n, k = float(outputs), float(inputs)
-    if role in _REPLICATED:
-        return n, k
-    return (n, k / d.tensor_parallel) if role in _INPUT_SPLIT else (n / d.tensor_parallel, k)
-
-
 def _gemm(d: Deployment, projection: Projection, rows: Array, name: str = "gemm") -> Operation:
-    n, k = _sharded(d, projection)
+    n, k = sharded(projection, d.tensor_parallel)
     p = d.precision
     work = ops.gemm(rows, n, k, weight_bytes=p.read_weight_bytes, activation_bytes=p.residual_bytes)
     if p.quantises:  # inputs were quantised before, outputs are not
@@ -278,6 +262,27 @@ def _gemm(d: Deployment, projection: Projection, rows: Array, name: str = "gemm"
     return Operation(
         name, timing, work, projection[0], sizes={"rows": rows, "outputs": n, "inputs": k}
     )
+
+
+def _adapted(
+    d: Deployment, adapters: Adapters, block: Block, b: Array, n: Array
+) -> Iterator[Operation]:
+    """The small products beside those of a layer, each a launch of its own."""
+    rows, dtype = b * n, _wide(d)
+    for role, work in adapter_work(
+        block,
+        adapters,
+        hidden=d.architecture.hidden,
+        tensor_parallel=d.tensor_parallel,
+        requests=b,
+        rows=rows,
+        activation_bytes=d.precision.residual_bytes,
+    ):
+        if d.fidelity == "calibrated":
+            timing = kernels.gemm(d.device, work, rows, dtype)
+        else:
+            timing = kernels.roofline(d.device, work, dtype)
+        yield Operation("adapters", timing, work, role)
 
 
 def _walked(d: Deployment, role: str, timing: Timing, inputs: float) -> Timing:

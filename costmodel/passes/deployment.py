@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from costmodel.architectures.architecture import Architecture
+from costmodel.passes.adapters import Adapters
 from costmodel.passes.expert_kernels import ExpertKernel
 from costmodel.passes.kernels.communication import Reductions
 from costmodel.passes.ops import Array
@@ -73,6 +74,7 @@ class Deployment:
         host_weights_ratio: share of the layers' weights that stays in the host's memory and is
             fetched in every pass.
         host_cache_ratio: the same of every request's cache.
+        adapters: low-rank adapters of the requests; None: there is none.
         sparse_attention: which cached tokens are attended to; None: all. Set by `transform.apply`,
             like the rest.
         text: how much of a text enters the cache; None: all.
@@ -109,6 +111,7 @@ class Deployment:
     source_tokens: int | None = None
     host_weights_ratio: float = 0.0
     host_cache_ratio: float = 0.0
+    adapters: Adapters | None = None
     sparse_attention: SparseAttention | None = None
     text: ContextTransform | None = None
     sparse_feed_forward: SparseFeedForward | None = None
@@ -136,10 +139,10 @@ class Deployment:
             )
         on_host = self.host_weights_ratio or self.host_cache_ratio
         self._check_encoder()
-        if self.fidelity == "measured" and (self.shared_prefix_tokens or on_host):
+        if self.fidelity == "measured" and (self.shared_prefix_tokens or on_host or self.adapters):
             rule = (
-                "passes with shared prefixes, weights or caches on the host are not measured; use"
-                " calibrated"
+                "passes with shared prefixes, adapters, weights or caches on the host are not"
+                " measured; use calibrated"
             )
             raise InputError(rule, key="fidelity", value=self.fidelity)
 

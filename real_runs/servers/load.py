@@ -108,7 +108,7 @@ class SentLoad:
             "output_tokens": w.output_tokens.tolist(),
             "users": w.users,
             "arrival_s": w.arrival_s.tolist(),
-            "think_s": w.think_s,
+            "think_s": np.asarray(w.think_s).tolist(),
             "temperature": self.temperature,
             "ignore_eos": self.ignore_eos,
             "options": dict(self.options),
@@ -254,7 +254,7 @@ def _send(load: SentLoad, log: RecordingLog, errors: Counter[str], tell: Tell) -
                 if load.workload.users
                 else (arrivals - (arrivals[0] if before else 0.0)).tolist()
             ),
-            think_s=load.workload.think_s,
+            think_s=np.broadcast_to(load.workload.think_s, load.workload.requests).tolist(),
             most_at_once=load.most_at_once,
             patience=load.patience,
             tell=lambda answered, under_way: tell(

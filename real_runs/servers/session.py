@@ -27,7 +27,7 @@ def run_requests(
     *,
     users: int | None = None,
     arrivals_s: Sequence[float] | None = None,
-    think_s: float = 0.0,
+    think_s: float | Sequence[float] = 0.0,
     most_at_once: int = MOST_AT_ONCE,
     patience: Patience | None = None,
     tell: Callable[[int, int], None] = lambda answered, under_way: None,
@@ -41,7 +41,8 @@ def run_requests(
         users: closed loop: so many send their next request when the last one is answered; >= 1.
         arrivals_s: open loop: seconds after the start, sorted, one per request; either this or
             `users`.
-        think_s: of a user between an answer and the next request, >= 0.
+        think_s: of a user between an answer and the next request, >= 0: one time, or one per
+            request in the order of answers.
         most_at_once: requests under way at a time, which later arrivals wait for; their `due_s`
             says since when.
         patience: None is the usual.
@@ -68,7 +69,8 @@ def run_requests(
         raise InputError(
             "must be at least 1", key="most_at_once" if users is None else "users", value=most
         )
-    return run(_run(server, requests, arrivals_s, most, think_s, patience, tell, on_answer))
+    times = [think_s] * len(requests) if isinstance(think_s, int | float) else list(think_s)
+    return run(_run(server, requests, arrivals_s, most, times, patience, tell, on_answer))
 
 
 async def _run(
@@ -76,7 +78,7 @@ async def _run(
     requests: Sequence[Completion],
     arrivals_s: Sequence[float] | None,
     most: int,
-    think_s: float,
+    think_s: list[float],
     patience: Patience | None,
     tell: Callable[[int, int], None],
     on_answer: Callable[[int, StreamedAnswer], None],
@@ -98,7 +100,7 @@ async def _run(
             failures.append(error)
             failed.set()
         finally:
-            loop.call_later(think_s, free.release)
+            loop.call_later(think_s.pop(0), free.release)
 
     tasks: set[asyncio.Task[None]] = set()
     try:

@@ -48,7 +48,6 @@ class FrontState:
         users: of a closed loop; at least as many as requests: there is none.
         freed: requests that ended and let a user go on.
         disaggregated: 1: another stage says who is freed.
-        think_s: between an end and the next request of its user.
         report_s: between two reports of the replicas; 0: the front end always knows.
         heard_s: when the latest report came.
     """
@@ -60,7 +59,6 @@ class FrontState:
     users: int = 0
     freed: int = 0
     disaggregated: int = 0
-    think_s: float = 0.0
     report_s: float = 0.0
     heard_s: float = -1.0
 
@@ -92,7 +90,8 @@ class Front(NamedTuple):
         heard: int64[n], of those, requests that have ended as of the latest report.
         noted: int64[n], ends that were noted.
         ended: int32[r], requests in the order of their ends, where these feed back.
-        freed_s: float64[r], when users were freed, in order.
+        think_s: float64[r], of users between an end and their next request, in the order of ends.
+        ready_s: float64[r], when users who were freed send their next request, in order.
         blocks: see `SentBlocks`; None: nobody looks into prompts.
         dealt: int32[r], the replica of every request where that is drawn; else empty.
     """
@@ -103,7 +102,8 @@ class Front(NamedTuple):
     heard: Whole
     noted: Whole
     ended: Small
-    freed_s: Real
+    think_s: Real
+    ready_s: Real
     blocks: SentBlocks | None
     dealt: Small
 
@@ -136,7 +136,6 @@ def new_front(
         listed=r if listed else 0,
         users=int(workload.users) if closed and workload.users is not None else r,
         disaggregated=int(disaggregated),
-        think_s=float(workload.think_s),
         report_s=float(report_s),
     )
     state = np.zeros(1, FRONT)[0]
@@ -149,7 +148,8 @@ def new_front(
         heard=np.zeros(replicas, np.int64),
         noted=np.zeros(replicas, np.int64),
         ended=np.zeros(r if closed or disaggregated else 0, np.int32),
-        freed_s=np.zeros(r if closed else 0),
+        think_s=np.array(np.broadcast_to(workload.think_s, r)) if closed else np.zeros(0),
+        ready_s=np.zeros(r if closed else 0),
         blocks=_sent_blocks(workload, replicas, route),
         dealt=np.zeros(0, np.int32) if dealt is None else dealt,
     )
@@ -192,7 +192,7 @@ def next_sent_s(front: Front, requests: Requests) -> float:
     listed_s = requests[front.order[at]].sent_s
     if at < state.users:
         return listed_s
-    return max(listed_s, front.freed_s[at - state.users] + state.think_s)
+    return max(listed_s, front.ready_s[at - state.users])
 
 
 @compiled
@@ -283,6 +283,20 @@ def send(
 
 
 @compiled
+def free_user(front: Front, ended_s: float) -> None:
+    """A request is over; its user is in line, by when they have thought, with those who have not sent
+    since.
+    """
+    state = front.state
+    ready_s, at = ended_s + front.think_s[state.freed], state.freed
+    while at > max(state.sent - state.users, 0) and front.ready_s[at - 1] > ready_s:
+        front.ready_s[at] = front.ready_s[at - 1]
+        at -= 1
+    front.ready_s[at] = ready_s
+    state.freed += 1
+
+
+@compiled
 def note_ends(front: Front, fleet: Fleet, requests: Requests) -> None:
     """Note the requests that have ended since, which must be in the order of time; each frees its
     user, unless another stage says so.
@@ -295,5 +309,4 @@ def note_ends(front: Front, fleet: Fleet, requests: Requests) -> None:
             front.ended[state.ended] = r
             state.ended += 1
             if not state.disaggregated:
-                front.freed_s[state.freed] = requests[r].last_s
-                state.freed += 1
+                free_user(front, requests[r].last_s)

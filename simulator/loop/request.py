@@ -32,9 +32,9 @@ class Workload:
             None: nothing is shared.
         prefix_block_tokens: tokens of one such block.
         priority: int32[r], lower is served first; None: all have the same.
-        users: closed loop: at most so many requests are under way; the next one of the list is sent
-            `think_s` after one has ended, and not before its own `arrival_s`. None: open loop.
-        think_s: see `users`.
+        users: closed loop: at most so many requests are under way; whoever has an answer sends the
+            next one of the list after thinking, and not before its own `arrival_s`. None: open loop.
+        think_s: float64[r] or one for all: how long users think, in the order in which requests end.
 
     Raises:
         InputError: no request, lengths that differ, unsorted arrivals, values out of range.
@@ -47,7 +47,7 @@ class Workload:
     prefix_block_tokens: int = 16
     priority: NDArray[np.int32] | None = None
     users: int | None = None
-    think_s: float = 0.0
+    think_s: NDArray[np.float64] | float = 0.0
 
     def __post_init__(self) -> None:
         arrival = np.ascontiguousarray(self.arrival_s, dtype=np.float64)
@@ -78,8 +78,13 @@ class Workload:
             )
         if self.users is not None and self.users < 1:
             raise InputError("must be >= 1", key="users", value=self.users)
-        if not 0.0 <= self.think_s < np.inf:
-            raise InputError("must be finite and >= 0", key="think_s", value=self.think_s)
+        think_s = np.asarray(self.think_s, dtype=np.float64)
+        if think_s.shape not in ((), arrival.shape):
+            wanted = f"must be one time, or one per request ({arrival.size})"
+            raise InputError(wanted, key="think_s", value=think_s.shape)
+        if not np.all((think_s >= 0.0) & np.isfinite(think_s)):
+            raise InputError("must be finite and >= 0", key="think_s", value=float(think_s.min()))
+        object.__setattr__(self, "think_s", think_s)
 
     @property
     def requests(self) -> int:

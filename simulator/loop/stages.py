@@ -14,7 +14,7 @@ import numpy as np
 
 from simulator.loop.compiled import compiled, record_type
 from simulator.loop.fleet import Fleet, Rules
-from simulator.loop.front import Front, next_sent_s
+from simulator.loop.front import Front, free_user, next_sent_s
 from simulator.loop.iteration import ASKED, COUNTED, DONE
 from simulator.loop.request import FINISHED
 from simulator.loop.service import FULL, serve
@@ -117,22 +117,8 @@ def _list_next(front: Front, requests: Requests, r: int, at_s: float) -> None:
 
 
 @compiled
-def _free(front: Front, before: int, ended_s: float) -> None:
-    """A request is over, whose user goes on in the order of time among those freed after the first
-    `before`.
-    """
-    at = front.state.freed
-    while at > before and front.freed_s[at - 1] > ended_s:
-        front.freed_s[at] = front.freed_s[at - 1]
-        at -= 1
-    front.freed_s[at] = ended_s
-    front.state.freed += 1
-
-
-@compiled
 def _hand_over(prompts: StageState, decoders: StageState, link: Link) -> None:
     """Send on what the prompts' stage has ended, and free the users of what is over."""
-    before = prompts.front.state.freed
     while link.prompts_handed < prompts.front.state.ended:
         r = prompts.front.ended[link.prompts_handed]
         link.prompts_handed += 1
@@ -140,11 +126,11 @@ def _hand_over(prompts: StageState, decoders: StageState, link: Link) -> None:
         if prompt.phase == FINISHED and request.output > 1:
             _list_next(decoders.front, decoders.requests, r, _arrive(link, request, prompt))
         else:
-            _free(prompts.front, before, prompt.last_s)
+            free_user(prompts.front, prompt.last_s)
     while link.decoders_handed < decoders.front.state.ended:
         r = decoders.front.ended[link.decoders_handed]
         link.decoders_handed += 1
-        _free(prompts.front, before, decoders.requests[r].last_s)
+        free_user(prompts.front, decoders.requests[r].last_s)
 
 
 @compiled

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.answers.workload import NO_LIMITS, Limits, RequestTimes
 from simulator.loop.histogram import Histogram
 from simulator.loop.replica_sample import ReplicaSample
 from simulator.loop.request import ENDINGS, FAILED, FINISHED, REJECTED
@@ -150,35 +151,28 @@ class SimulationResult:
         steps = self.counters["steps"]
         return self.counters["emitted"] / steps if steps else float("nan")
 
-    def within(
-        self, *, ttft_s: float | None = None, tpot_s: float | None = None
-    ) -> NDArray[np.bool_]:
-        """Which requests finish within both limits.
+    @property
+    def times(self) -> RequestTimes[Seconds]:
+        """The three times that are limited, of every request."""
+        return RequestTimes(ttft_s=self.ttft_s, tpot_s=self.tpot_s, e2e_s=self.e2e_s)
+
+    def within(self, limits: Limits) -> NDArray[np.bool_]:
+        """Which requests finish within limits, each by itself.
 
         Args:
-            ttft_s: most time to the first token; None: no limit.
-            tpot_s: most time per output token; outputs of one token meet any. None: no limit.
+            limits: most of their times; outputs of one token meet any on the time per token.
         """
-        good = self.finished
-        if ttft_s is not None:
-            good = good & (self.ttft_s <= ttft_s)
-        if tpot_s is not None:
-            good = good & ~(self.tpot_s > tpot_s)
-        return good
+        return np.asarray(self.finished & limits.met(self.times))
 
-    def goodput_per_s(self, *, ttft_s: float | None = None, tpot_s: float | None = None) -> float:
-        """Requests a second that finish within both limits, as `within` takes them."""
-        good = self.within(ttft_s=ttft_s, tpot_s=tpot_s)
-        return float(good.sum()) / self.clock_s if self.clock_s > 0 else 0.0
+    def goodput_per_s(self, limits: Limits = NO_LIMITS) -> float:
+        """Requests a second that finish within limits, as `within` takes them."""
+        return float(self.within(limits).sum()) / self.clock_s if self.clock_s > 0 else 0.0
 
-    def summary(
-        self, *, slo_ttft_s: float | None = None, slo_tpot_s: float | None = None
-    ) -> dict[str, Any]:
+    def summary(self, limits: Limits = NO_LIMITS) -> dict[str, Any]:
         """All of it in numbers; what cannot be known is None.
 
         Args:
-            slo_ttft_s: limit that goodput counts by.
-            slo_tpot_s: limit of the time per output token; None: no limit.
+            limits: that goodput counts by.
         """
         done = self.finished
         produced = float(self.output_tokens[done].sum())
@@ -198,7 +192,7 @@ class SimulationResult:
             "failed": int((self.ending == FAILED).sum()),
             "clock_s": self.clock_s,
             "requests_per_s": known(float(done.sum()) / clock),
-            "goodput_per_s": self.goodput_per_s(ttft_s=slo_ttft_s, tpot_s=slo_tpot_s),
+            "goodput_per_s": self.goodput_per_s(limits),
             "tokens_per_s": known(produced / clock),
             "tokens_per_s_per_replica": known(produced / clock / self.replicas),
             "tokens_per_step": known(self.tokens_per_step),

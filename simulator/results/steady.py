@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from costmodel.answers.workload import NO_LIMITS, Limits
 from simulator.results.metrics import SimulationResult, distribution
 
 WARM_UP_RATIO = 0.2  # of the requests
@@ -38,6 +39,7 @@ class SteadyWindow:
         tokens_per_s: tokens a second of the requests that end within; None: no time passes.
         ttft_s: mean and percentiles of the requests that arrive within.
         tpot_s: of the same.
+        e2e_s: of the same.
         in_flight: requests that have arrived and not ended, when it begins and when it ends.
         good_ratio: share of the requests that arrive within which finish within the limits.
         good_half_width: half of the 80 % interval of that share, from means of batches.
@@ -53,6 +55,7 @@ class SteadyWindow:
     tokens_per_s: float | None
     ttft_s: Mapping[str, float | None]
     tpot_s: Mapping[str, float | None]
+    e2e_s: Mapping[str, float | None]
     in_flight: tuple[int, int]
     good_ratio: float
     good_half_width: float
@@ -87,20 +90,17 @@ class SteadyWindow:
         return apart and not self.is_growing and self.stays >= 1.0
 
 
-def steady_window(
-    result: SimulationResult, *, slo_ttft_s: float | None = None, slo_tpot_s: float | None = None
-) -> SteadyWindow:
+def steady_window(result: SimulationResult, limits: Limits = NO_LIMITS) -> SteadyWindow:
     """The steady part of a simulation.
 
     Args:
         result: of a simulation.
-        slo_ttft_s: limit that goodput counts by; None: no limit.
-        slo_tpot_s: limit of the time per output token; None: no limit.
+        limits: that goodput counts by.
     """
     arrivals = np.sort(result.arrival_s)
     begin = float(arrivals[int(WARM_UP_RATIO * (arrivals.size - 1))])
     end = float(arrivals[-1])
-    finished, within_limits = result.finished, result.within(ttft_s=slo_ttft_s, tpot_s=slo_tpot_s)
+    finished, within_limits = result.finished, result.within(limits)
     ends_inside = finished & (result.last_token_s >= begin) & (result.last_token_s <= end)
     tokens = float(result.output_tokens[ends_inside].sum())
     arrives_inside = (result.arrival_s >= begin) & (result.arrival_s <= end)
@@ -126,6 +126,7 @@ def steady_window(
         tokens_per_s=tokens / (end - begin) if end > begin else None,
         ttft_s=distribution(result.ttft_s[arrives_inside & finished]),
         tpot_s=distribution(result.tpot_s[arrives_inside & finished]),
+        e2e_s=distribution(result.e2e_s[arrives_inside & finished]),
         in_flight=(in_flight_at[0], in_flight_at[1]),
         good_ratio=float(within_limits[arrives_inside].mean()),
         good_half_width=float(_T_80 * shares.std(ddof=1) / np.sqrt(BATCHES)) if batches else 1.0,

@@ -252,20 +252,39 @@ def open_loop(trace: RequestTrace, arrival_s: Seconds) -> Workload:
     )
 
 
-def closed_loop(trace: RequestTrace, users: int, *, think_s: float = 0.0) -> Workload:
+def closed_loop(
+    trace: RequestTrace,
+    users: int,
+    generator: np.random.Generator,
+    *,
+    think_s: float = 0.0,
+    variation: float = 1.0,
+) -> Workload:
     """The requests of a trace, sent by users who wait for their answers.
+
+    Users who think begin in the middle of it, at random.
 
     Args:
         trace: requests in the order in which they are sent.
         users: at most so many requests are under way, >= 1.
-        think_s: between an answer and the user's next request.
+        generator: of beginnings and of times to think.
+        think_s: mean time between an answer and the user's next request.
+        variation: standard deviation of these times over their mean.
 
     Raises:
         InputError: a number out of range.
     """
-    return replace(
-        recorded(replace(trace, arrival_s=np.zeros(trace.requests))), users=users, think_s=think_s
-    )
+    if not think_s > 0.0:
+        first = replace(trace, arrival_s=np.zeros(trace.requests))
+        return replace(recorded(first), users=users, think_s=think_s)
+    # later requests wait for answers alone
+    starts_s = np.sort(generator.uniform(0.0, think_s, min(users, trace.requests)))
+    arrival_s = np.full(trace.requests, starts_s[-1])
+    arrival_s[: starts_s.size] = starts_s
+    times = np.full(trace.requests, think_s)
+    if variation:
+        times = generator.gamma(1.0 / variation**2, think_s * variation**2, trace.requests)
+    return replace(recorded(replace(trace, arrival_s=arrival_s)), users=users, think_s=times)
 
 
 def sharing(workload: Workload, prefix_tokens: int, block_tokens: int) -> Workload:

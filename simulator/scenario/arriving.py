@@ -61,7 +61,13 @@ def _arriving(
     else:
         taken = repeated(source, count, places)
     if r.arrivals == "closed":
-        return closed_loop(taken, r.users or 1, think_s=r.think_s)
+        return closed_loop(
+            taken,
+            r.users or 1,
+            generator,
+            think_s=r.think_s,
+            variation=r.think_variation,
+        )
     rate = r.rate_per_s or 0.0
     if r.arrivals == "poisson":
         return open_loop(taken, poisson(count, rate, generator, places))

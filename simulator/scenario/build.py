@@ -51,6 +51,8 @@ _OF_DEPLOYMENT = (
     "transforms",
     "shared_prefix_tokens",
     "host_weights_ratio",
+    "max_loras",
+    "max_lora_rank",
     "cache_tokens",
 )
 
@@ -146,6 +148,17 @@ class Prepared:
             seed=seed,
             sample=sample,
         )
+
+    def of_users(self, users: int, think_s: float = 0.0) -> Prepared:
+        """The same service and lengths in a closed loop.
+
+        Args:
+            users: each with one request at a time.
+            think_s: between an answer and the same user's next request, on average.
+        """
+        closed = {"arrivals": "closed", "users": users, "think_s": think_s, "rate_per_s": None}
+        requests = self.written.requests.model_copy(update=closed)
+        return replace(self, written=self.written.model_copy(update={"requests": requests}))
 
     def _blocks(self, seed: int) -> BlockOptions | RecordedBlocks | None:
         if self.refined is not None:

@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
+from costmodel.adapter_limits import MOST_ADAPTERS, MOST_RANK
+from costmodel.answers.workload import Limits
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.outside_file import read_bounded
 from hardware_profiles.places import is_place
@@ -65,7 +67,10 @@ class Requests(Section):
         calm_s: mean length of calm.
         burst_s: mean length of a burst.
         users: of a closed loop.
-        think_s: between an answer and the user's next request.
+        think_s: between an answer and the user's next request, on average; users begin within so
+            many seconds, at random.
+        think_variation: of these times (gamma): standard deviation over mean; 0: all are equal, and
+            users end in step.
         count: how many requests; None: all of the file.
         prompt_tokens: N, uniform:LOW:HIGH, exponential:MEAN or lognormal:MEAN:VARIATION, without a
             file.
@@ -85,6 +90,7 @@ class Requests(Section):
     burst_s: Positive = 10.0
     users: Whole | None = None
     think_s: NotNegative = 0.0
+    think_variation: NotNegative = 1.0
     count: Whole | None = None
     prompt_tokens: str | int | None = None
     output_tokens: str | int | None = None
@@ -126,6 +132,8 @@ class Requests(Section):
             )
         if (self.arrivals == "closed") != (self.users is not None):
             raise ValueError("users goes with closed arrivals, and they need it")
+        if self.arrivals != "closed" and self.think_s:
+            raise ValueError("think_s goes with users, who think between their requests")
         return self
 
 
@@ -154,6 +162,8 @@ class DeploymentSection(Section):
         shared_prefix_tokens: first tokens of every prompt that are the same for all: read, held and
             computed once.
         host_weights_ratio: share of the layers' weights that stays in the host's memory.
+        max_loras: low-rank adapters that are resident, of which every request uses one; 0: none.
+        max_lora_rank: of their matrices.
         cache_tokens: that the engine's cache holds, as it said itself; None: they follow from the
             memory.
     """
@@ -176,6 +186,8 @@ class DeploymentSection(Section):
     transforms: tuple[str, ...] = ()
     shared_prefix_tokens: Annotated[int, Field(ge=0, le=1 << 24)] = 0
     host_weights_ratio: Ratio = 0.0
+    max_loras: Annotated[int, Field(ge=0, le=MOST_ADAPTERS)] = 0
+    max_lora_rank: Annotated[int, Field(ge=1, le=MOST_RANK)] = 16
     cache_tokens: Whole | None = None
 
     @property
@@ -281,12 +293,19 @@ class LimitsSection(Section):
     Attributes:
         ttft_s: time to first token within which a request counts as good.
         tpot_s: time per output token within which a request counts as good.
+        e2e_s: time from arrival to last token within which a request counts as good.
         admission: the scheduler turns away what would miss them.
     """
 
     ttft_s: Positive | None = None
     tpot_s: Positive | None = None
+    e2e_s: Positive | None = None
     admission: bool = False
+
+    @property
+    def limits(self) -> Limits:
+        """On the times of every request."""
+        return Limits(ttft_s=self.ttft_s, tpot_s=self.tpot_s, e2e_s=self.e2e_s)
 
 
 class ScenarioFile(Section):

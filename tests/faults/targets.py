@@ -175,7 +175,7 @@ SCENARIOS = [
         "deployment": WHERE,
         "replicas": 2,
         "router": "least-loaded",
-        "slo": {"ttft_s": 1.0, "tpot_s": 0.05},
+        "slo": {"ttft_s": 1.0, "tpot_s": 0.05, "e2e_s": 9.0},
     },
     {
         "requests": DRAWN | {"priorities": {0: 0.2, 1: 0.8}},
@@ -351,6 +351,7 @@ SWEEPS = [
         "output_tokens": 8,
         "slo_ttft": 500,
         "slo_tpot": 20,
+        "slo_e2e": 9000,
     },
 ]
 

@@ -84,7 +84,7 @@ class Engine:
                 )
             )
             self.forget_draft(self.jobs[-1])
-        self.users, self.think = w.users or w.requests, w.think_s
+        self.users, self.think = w.users or w.requests, float(w.think_s)
         self.received = 0.0
         for job in self.jobs:
             job.sent = job.arrival

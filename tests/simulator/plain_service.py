@@ -4,6 +4,9 @@ Its routers look at the replicas as they are, and everything that happens at a t
 goes on happens before it does.
 """
 
+import bisect
+import math
+
 import numpy as np
 import simpy
 
@@ -85,8 +88,9 @@ class Service:
         self.environment = simpy.Environment()
         self.workload, apart = scenario.workload, scenario.disaggregation
         self.disaggregation = apart
-        self.ends_s, self._wake, self._freed = [], {}, None
+        self.ready_s, self._ended, self._wake, self._freed = [], 0, {}, None
         w, generator = self.workload, np.random.default_rng(scenario.seed)
+        self._think_s = np.broadcast_to(w.think_s, w.requests).tolist()
         self._users = w.requests if w.users is None else w.users
         route = ROUTERS[scenario.router]
         pool = new_pool(scenario if apart is None else after_prompts(scenario), generator)
@@ -115,14 +119,19 @@ class Service:
             else (self.decoders, self.decode_router)
         )
         for request, listed_s in enumerate(self.workload.arrival_s.tolist()):
-            while request >= self._users + len(self.ends_s):
+            while True:
+                at_s = listed_s
+                if request >= self._users:  # whoever has thought first, of those who have an answer
+                    at_s = max(listed_s, self.ready_s[0]) if self.ready_s else math.inf
+                if at_s <= self.environment.now:
+                    break
                 self._freed = self.environment.event()
-                yield self._freed
-            at_s = listed_s
+                due = [self._freed]
+                if at_s < math.inf:
+                    due.append(self.environment.timeout(at_s - self.environment.now))
+                yield self.environment.any_of(due)
             if request >= self._users:
-                at_s = max(listed_s, self.ends_s[request - self._users] + self.workload.think_s)
-            if at_s > self.environment.now:
-                yield self.environment.timeout(at_s - self.environment.now)
+                self.ready_s.pop(0)
             self._hand_over(first[choose(request)], request, at_s)
 
     def _hand_over(self, replica, request, at_s):
@@ -166,7 +175,8 @@ class Service:
             if goes_on and self.workload.output_tokens[request] > 1:
                 self.environment.process(self._transfer(request, requests))
                 continue
-            self.ends_s.append(float(replica.state.clock_s))
+            bisect.insort(self.ready_s, float(replica.state.clock_s) + self._think_s[self._ended])
+            self._ended += 1
             if self._freed is not None and not self._freed.triggered:
                 self._freed.succeed()
 

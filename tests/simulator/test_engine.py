@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from costmodel.answers.workload import Limits
 from hardware_profiles.errors import InfeasibleError, InputError
 from simulator.engine import simulate
 from simulator.loop.options import Disaggregation, Scenario, SchedulerOptions
@@ -141,7 +142,8 @@ def test_a_limit_on_waiting_sheds_load_and_keeps_the_rest_fast(plain_timer):
     assert 0 < (shed.state == "rejected").sum() < 300
     assert patient.finished.all()
     assert np.nanmax(shed.queue_s) <= 1.0 < np.nanmax(patient.queue_s)
-    assert shed.goodput_per_s(ttft_s=1.2) > patient.goodput_per_s(ttft_s=1.2)
+    limits = Limits(ttft_s=1.2)
+    assert shed.goodput_per_s(limits) > patient.goodput_per_s(limits)
 
 
 def test_a_limit_on_tokens_keeps_the_batch_small(plain_timer):

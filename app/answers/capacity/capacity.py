@@ -3,6 +3,7 @@ method.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from app.answers.answer import Answer
@@ -22,7 +23,13 @@ from app.questions.resolve.limits import asked_limits
 from app.questions.resolve.profiles import HourRate, read_profile, recorded_profile
 from costmodel.answers.energy import power_model
 from costmodel.answers.estimate import Setting
-from costmodel.answers.workload import Limits, Load, load_of_means, load_of_requests
+from costmodel.answers.workload import (
+    Limits,
+    Load,
+    Population,
+    load_of_means,
+    load_of_requests,
+)
 from costmodel.optimizers.joint.space import PROMPTS
 from hardware_profiles.errors import InputError
 from traces.importers.formats import read_requests_any
@@ -37,7 +44,7 @@ def answer(question: CapacityQuestion) -> Answer:
         NothingAllowedError: a search has found nothing that fits, or that meets the limits.
     """
     load, profile = _load(question)
-    limits = asked_limits(question.slo_ttft, question.slo_tpot)
+    limits = asked_limits(question)
     if not 0.0 < question.utilisation < 1.0:
         raise InputError(
             "must lie between 0 and 1, both excluded",
@@ -89,6 +96,10 @@ def _load(question: CapacityQuestion) -> tuple[Load, Sequence[HourRate]]:
         InputError: lengths beside a file that has its own, or neither; a rate beside a profile.
     """
     profile: Sequence[HourRate] = ()
+    if question.users is not None:
+        return _load_of_users(question, question.users), profile
+    if question.think_time is not None:
+        raise InputError("goes with --users, who think between requests", key="--think-time")
     if question.profile is not None:
         if question.rate is not None:
             raise InputError("has rates of its own; leave out --rate", key="--profile")
@@ -108,10 +119,36 @@ def _load(question: CapacityQuestion) -> tuple[Load, Sequence[HourRate]]:
     rate = peak(profile).requests_per_s if profile else rate
     if rate is None or prompt is None or output is None:
         raise InputError(
-            "--rate, --prompt-tokens and --output-tokens are needed, or --requests FILE"
+            "--rate or --users, --prompt-tokens and --output-tokens are needed, or --requests FILE"
         )
     load = load_of_means(requests_per_s=rate, prompt_tokens=prompt, output_tokens=output)
     return load, profile
+
+
+def _load_of_users(question: CapacityQuestion, users: int) -> Load:
+    """The load of people who wait for their answers, whose rate is left to the plans.
+
+    Raises:
+        InputError: a rate beside them, or what is planned for a rate alone.
+    """
+    alone = "goes without --users, whose rate follows from how fast they are answered"
+    for option, stated in (
+        ("--rate", question.rate is not None),
+        ("--profile", question.profile is not None),
+        ("--search", question.search == "full"),
+        ("--disaggregate", question.disaggregate),
+    ):
+        if stated:
+            raise InputError(alone, key=option)
+    if question.requests is not None:
+        recorded = read_requests_any(question.requests)
+        load = load_of_requests(recorded, requests_per_s=1.0)
+    elif question.prompt is None or question.output is None:
+        raise InputError("--prompt-tokens and --output-tokens are needed beside it", key="--users")
+    else:
+        lengths = {"prompt_tokens": question.prompt, "output_tokens": question.output}
+        load = load_of_means(requests_per_s=1.0, **lengths)
+    return replace(load, population=Population(users=users, think_s=question.think_time or 0.0))
 
 
 def _inputs(
@@ -120,7 +157,8 @@ def _inputs(
     """What was asked, with the load's own numbers and the method's slug."""
     return inputs_of(
         question,
-        rate=load.requests_per_s,
+        rate=None if load.population is not None else load.requests_per_s,
+        think_time=None if load.population is None else load.population.think_s,
         prompt_tokens=load.mean_prompt_tokens,
         output_tokens=load.output_tokens,
         limits=limits.words or None,

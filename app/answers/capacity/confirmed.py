@@ -8,14 +8,12 @@ request of the whole load, say what that is worth, with the interval that sampli
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from app.answers.capacity.fleet import SampledFleet
 from app.answers.capacity.rows import PlanRow, ServedRow
 from app.answers.capacity.service import Service
 from app.answers.sizing.replicas import LONGER
 from app.answers.sizing.traffic import open_requests
-from costmodel.answers.workload import Load
+from costmodel.answers.workload import Load, RequestTimes
 from hardware_profiles.errors import RooftreeError
 from simulator.engine import simulate
 from simulator.results.metrics import SimulationResult
@@ -27,7 +25,8 @@ SAMPLED = 4
 
 
 def sampled_fleet(service: Service, best: ServedRow, load: Load) -> SampledFleet | None:
-    """Some replicas of a plan; None where it is small, has no limits, or nothing simulates it.
+    """Some replicas of a plan; None where it is small, has no limits or serves users in a closed
+    loop, or nothing simulates it.
 
     Args:
         service: of the plan.
@@ -36,6 +35,8 @@ def sampled_fleet(service: Service, best: ServedRow, load: Load) -> SampledFleet
     """
     large = isinstance(best, PlanRow) and best.replicas >= LEAST_REPLICAS
     if not large or not service.limits.limited or best.simulated is None:
+        return None
+    if load.population is not None:  # users go on where their answer came from, on any replica
         return None
     limits = service.limits
     try:
@@ -47,15 +48,20 @@ def sampled_fleet(service: Service, best: ServedRow, load: Load) -> SampledFleet
         steady = own.arrival_s >= window.begin_s
         counted = own.finished & steady
         if not counted.any():
-            return {"ttft_s": None, "tpot_s": None, "good_ratio": None}
-        ttft, tpot = limits.held(ttft_s=own.ttft_s[counted], tpot_s=own.tpot_s[counted])
-        good = own.within(ttft_s=limits.ttft_s, tpot_s=limits.tpot_s)[steady]
-        return {"ttft_s": ttft, "tpot_s": tpot, "good_ratio": float(good.mean())}
+            return dict.fromkeys(["ttft_s", "tpot_s", "e2e_s", "good_ratio"])
+        times = limits.held(own.times.of(counted))
+        good = float(own.within(limits)[steady].mean())
+        return {
+            "ttft_s": times.ttft_s,
+            "tpot_s": times.tpot_s,
+            "e2e_s": times.e2e_s,
+            "good_ratio": good,
+        }
 
     seen, bounds = with_interval(result, held)
     if any(pair is None for pair in bounds.values()):
         return None
-    met = limits.met(ttft_s=np.asarray(seen["ttft_s"]), tpot_s=np.asarray(seen["tpot_s"]))
+    times = RequestTimes(ttft_s=seen["ttft_s"], tpot_s=seen["tpot_s"], e2e_s=seen["e2e_s"])
     low, high = bounds["good_ratio"]
     return SampledFleet(
         replicas=best.replicas,
@@ -65,9 +71,11 @@ def sampled_fleet(service: Service, best: ServedRow, load: Load) -> SampledFleet
         ttft_s_interval=tuple(bounds["ttft_s"]),
         tpot_s=seen["tpot_s"],
         tpot_s_interval=tuple(bounds["tpot_s"]),
+        e2e_s=seen["e2e_s"],
+        e2e_s_interval=tuple(bounds["e2e_s"]),
         good_ratio=seen["good_ratio"],
         good_ratio_interval=(low, min(high, 1.0)),
-        keeps_limits=bool(met) and not window.is_growing,
+        keeps_limits=bool(limits.met(times)) and not window.is_growing,
     )
 
 

@@ -24,6 +24,9 @@ class HourRow(Row):
     tpot_s: Annotated[
         float | None, Column("Time per output token, as its limit takes it.", "TPOT", "s")
     ]
+    e2e_s: Annotated[
+        float | None, Column("Time of a whole request, as its limit takes it.", "E2E", "s")
+    ]
     usd: Annotated[float | None, Column("Price of the hour; None: unknown.", "$", decimals=2)]
 
 
@@ -38,10 +41,11 @@ class DayPlan(Row):
     usd_scaled: Annotated[float | None, Column("Of all hours, with the replicas of each.")]
     hours: Annotated[Sequence[HourRow], Column("In the order of the profile.")]
 
-    def table(self, heads: Mapping[str, str]) -> Table:
+    def table(self, times: Sequence[str], heads: Mapping[str, str]) -> Table:
         """The hours as a person is shown them.
 
         Args:
+            times: columns of times.
             heads: of times that are percentiles, by column.
         """
         dollars = "no price is known"
@@ -58,8 +62,7 @@ class DayPlan(Row):
                 "requests_per_s",
                 "replicas",
                 "utilisation_ratio",
-                "ttft_s",
-                "tpot_s",
+                *times,
                 "usd",
             ],
             caption=f"{dollars}; replicas that follow the load need time to start",

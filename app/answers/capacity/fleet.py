@@ -23,7 +23,9 @@ class SampledFleet(Row):
     ttft_s_interval: Annotated[Interval, Column("95 %, of the sampling.")]
     tpot_s: Annotated[float, Column("Time per output token, alike.")]
     tpot_s_interval: Annotated[Interval, Column("95 %, of the sampling.")]
-    good_ratio: Annotated[float, Column("Requests within both limits.", unit="ratio")]
+    e2e_s: Annotated[float, Column("Time of a whole request, alike.")]
+    e2e_s_interval: Annotated[Interval, Column("95 %, of the sampling.")]
+    good_ratio: Annotated[float, Column("Requests within all limits.", unit="ratio")]
     good_ratio_interval: Annotated[Interval, Column("95 %, of the sampling.")]
     keeps_limits: Annotated[bool, Column("Whether the limits are kept and no backlog grows.")]
 

@@ -43,6 +43,7 @@ def day_plan(service: Service, best: ServedRow, load: Load, profile: Sequence[Ho
                 utilisation_ratio=0.0,
                 ttft_s=None,
                 tpot_s=None,
+                e2e_s=None,
                 usd=0.0 if priced else None,
             )
         return HourRow(
@@ -52,6 +53,7 @@ def day_plan(service: Service, best: ServedRow, load: Load, profile: Sequence[Ho
             utilisation_ratio=planned.utilisation_ratio,
             ttft_s=planned.held_ttft_s if percentiles else planned.ttft_s,
             tpot_s=planned.held_tpot_s if percentiles else planned.tpot_s,
+            e2e_s=planned.held_e2e_s if percentiles else planned.e2e_s,
             usd=planned.usd_per_hour,
         )
 

@@ -72,8 +72,10 @@ class SimulatedLoad(Row):
         float, Column("Time to first token, as its limit takes it: a percentile, or the mean.")
     ]
     tpot_s: Annotated[float, Column("Time per output token, alike.")]
-    good_ratio: Annotated[float, Column("Requests within both limits.", unit="ratio")]
+    e2e_s: Annotated[float, Column("Time of a whole request, alike.")]
+    good_ratio: Annotated[float, Column("Requests within all limits.", unit="ratio")]
     keeps_limits: Annotated[bool, Column("Whether the limits are kept and no backlog grows.")]
+    requests_per_s: Annotated[float, Column("Requests that it finished.")]
     requests: Annotated[int, Column("That were simulated.")]
 
 
@@ -83,6 +85,7 @@ class PricedDesign(PlannedDesign):
 
     feasible: Annotated[bool, Column("Whether it can be run.")] = True
     reason: Annotated[None, Column("Nothing: it can be run.")]
+    requests_per_s: Annotated[float, Column("Of all replicas.", "requests/s")]
     utilisation_ratio: Annotated[
         float, Column("What is sent, of what a busy replica finishes.", unit="ratio")
     ]
@@ -150,6 +153,7 @@ class PlanRow(PricedDesign):
     mean_batch: Annotated[float, Column("Requests in flight at the load.")]
     ttft_s: Annotated[float, Column("Mean time to the first token.", "TTFT", "s")]
     tpot_s: Annotated[float, Column("Mean time per output token.", "TPOT", "s")]
+    e2e_s: Annotated[float, Column("Mean time of a whole request.", "E2E", "s")]
     watts: Annotated[float, Column("Mean power of all devices.", "W", alone=True)]
     watts_interval: Annotated[Interval, Column("Its interval.")]
     joules_per_token: Annotated[float, Column("All energy over the output tokens.")]
@@ -167,6 +171,11 @@ class PlanRow(PricedDesign):
     def held_tpot_s(self) -> Annotated[float, Column("Time held against its limit.", "TPOT", "s")]:
         """Of a simulation, where there is one."""
         return self.tpot_s if self.simulated is None else self.simulated.tpot_s
+
+    @property
+    def held_e2e_s(self) -> Annotated[float, Column("Time held against its limit.", "E2E", "s")]:
+        """Of a simulation, where there is one."""
+        return self.e2e_s if self.simulated is None else self.simulated.e2e_s
 
     @property
     def bound(
@@ -206,6 +215,11 @@ class PooledRow(PricedDesign):
         return None if self.simulated is None else self.simulated.tpot_s
 
     @property
+    def held_e2e_s(self) -> float | None:
+        """Time of a whole request in the simulation."""
+        return None if self.simulated is None else self.simulated.e2e_s
+
+    @property
     def ttft_s(self) -> float | None:
         """The same, as tables of means call it."""
         return self.held_ttft_s
@@ -214,6 +228,11 @@ class PooledRow(PricedDesign):
     def tpot_s(self) -> float | None:
         """The same, as tables of means call it."""
         return self.held_tpot_s
+
+    @property
+    def e2e_s(self) -> float | None:
+        """The same, as tables of means call it."""
+        return self.held_e2e_s
 
     @property
     def bound(self) -> str:
@@ -263,6 +282,7 @@ def plan_row(
         mean_batch=plan.mean_batch,
         ttft_s=plan.ttft_s,
         tpot_s=plan.tpot_s,
+        e2e_s=plan.e2e_s,
         watts=plan.watts,
         watts_interval=around(plan.watts),
         joules_per_token=plan.joules_per_token,
@@ -312,6 +332,7 @@ def _priced(
     borrowed = not device.calibrated and device.constants_from != device.name
     return {
         "reason": None,
+        "requests_per_s": rate,
         "draft": str(shape_of(plan.acceptance)),
         "draft_tokens": plan.acceptance.draft_tokens,
         "devices": devices,
@@ -326,10 +347,12 @@ def _priced(
         "simulated": None
         if simulated is None
         else SimulatedLoad(
-            ttft_s=simulated.ttft_s,
-            tpot_s=simulated.tpot_s,
+            ttft_s=simulated.held.ttft_s,
+            tpot_s=simulated.held.tpot_s,
+            e2e_s=simulated.held.e2e_s,
             good_ratio=simulated.good_ratio,
             keeps_limits=simulated.keeps_limits,
+            requests_per_s=simulated.requests_per_s,
             requests=simulated.requests,
         ),
     }
@@ -419,6 +442,8 @@ class CapacityPlans(Answer):
         """The plans, why others cannot be, and the one to take."""
         inputs = self.inputs
         heads = _heads(inputs)
+        # whole requests where they are limited, beside the times that make them up
+        times = ["ttft_s", "tpot_s", *(["e2e_s"] if inputs["slo_e2e"] else [])]
         names = [name for name in LISTED if "," in inputs[name]]
         yield Table(
             title=_title(inputs, names),
@@ -431,7 +456,8 @@ class CapacityPlans(Answer):
                 "bound",
                 "needed",
                 *([] if names else ["devices"]),
-                *(["held_ttft_s", "held_tpot_s"] if heads else ["ttft_s", "tpot_s"]),
+                *(["requests_per_s"] if inputs["users"] else []),
+                *([f"held_{name}" for name in times] if heads else times),
                 *([] if names else ["watts"]),
                 "hourly",
                 "by_token",
@@ -452,10 +478,18 @@ class CapacityPlans(Answer):
         yield from reason_lines(marked, [*names, *places, "method"])
         if self.best is not None:
             yield _best_words(self.best, names)
+        if inputs["users"] and self.best is not None:
+            (row,) = [
+                row
+                for row in self.plans
+                if isinstance(row, PlanRow) and best_plan(row) == self.best
+            ]
+            yield folded(_users_words(inputs, row))
         if self.fleet is not None:
             yield folded(self.fleet.words)
         if self.day is not None:
-            yield self.day.table({name.removeprefix("held_"): head for name, head in heads.items()})
+            own_heads = {name.removeprefix("held_"): head for name, head in heads.items()}
+            yield self.day.table(times, own_heads)
         if self.acceptance is not None and (remark := self.acceptance.remark):
             yield remark
         yield from self.remarks
@@ -487,17 +521,23 @@ def _device_lines(plans: Sequence[PricedDesign]) -> Iterator[str]:
 
 def _title(inputs: Mapping[str, Any], names: Sequence[str]) -> str:
     """The load, and what all plans share."""
-    load = (
-        f"{plain(inputs['rate'])} requests/s of {plain(inputs['prompt_tokens'])} +"
-        f" {plain(inputs['output_tokens'])} tokens"
-    )
+    if inputs["users"]:
+        asks = (
+            f"{plain(inputs['think_time'])} s after an answer"
+            if inputs["think_time"]
+            else "at once"
+        )
+        who = f"{plain(inputs['users'])} users, each of whom asks again {asks}, requests"
+    else:
+        who = f"{plain(inputs['rate'])} requests/s"
+    load = f"{who} of {plain(inputs['prompt_tokens'])} + {plain(inputs['output_tokens'])} tokens"
     shared = [inputs[name] for name in LISTED if name not in names]
     return f"{load}: {', '.join(shared)}"
 
 
 def _heads(inputs: Mapping[str, Any]) -> dict[str, str]:
     """Heads of the times that are percentiles: `p99 TTFT`."""
-    stated = {f"held_{name}_s": (name, inputs[f"slo_{name}"]) for name in ("ttft", "tpot")}
+    stated = {f"held_{name}_s": (name, inputs[f"slo_{name}"]) for name in ("ttft", "tpot", "e2e")}
     return {
         column: f"{limit.partition(':')[0]} {name.upper()}"
         for column, (name, limit) in stated.items()
@@ -514,7 +554,7 @@ def _caption(inputs: Mapping[str, Any], plans: Sequence[Plan], *, by_percentile:
     ]
     times = "means at the load"
     lengths = "of the mean lengths" if inputs["requests"] is None else "of the recorded lengths"
-    arrivals = f"Poisson arrivals {lengths}"
+    arrivals = f"{'requests' if inputs['users'] else 'Poisson arrivals'} {lengths}"
     if counts and not by_percentile:
         times += (
             f"; good/$: requests within the limits by dollar, of a simulation of up to"
@@ -531,6 +571,19 @@ def _caption(inputs: Mapping[str, Any], plans: Sequence[Plan], *, by_percentile:
         f"{times}{limits}; a replica is sent at most {100 * inputs['utilisation']:.0f} %"
         f" of what it could finish; brackets: 80 % intervals; {UNKNOWN}: price unknown"
     )
+
+
+def _users_words(inputs: Mapping[str, Any], row: PlanRow) -> str:
+    """The rate that users make of a plan, and that of its simulation."""
+    think = f"{plain(inputs['think_time'])} s of thinking and " if inputs["think_time"] else ""
+    sentence = (
+        f"{plain(inputs['users'])} users make {plain(row.requests_per_s)} requests/s: one each in"
+        f" {think}{plain(row.e2e_s)} s of waiting (Little's law)"
+    )
+    if (run := row.simulated) is not None:
+        simulated = run.requests_per_s * row.replicas
+        sentence += f"; a closed loop of them, simulated, makes {plain(simulated)}"
+    return sentence
 
 
 def _best_words(best: BestPlan, names: Sequence[str]) -> str:

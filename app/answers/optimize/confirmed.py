@@ -17,7 +17,7 @@ import numpy as np
 from app.answers.optimize.pools import Pooled, pooled
 from app.answers.optimize.simulated import DesignRun, Simulations
 from app.answers.sizing.traffic import Traffic
-from costmodel.answers.workload import Limits
+from costmodel.answers.workload import Limits, RequestTimes
 from costmodel.optimizers.joint.comparison import DesignComparison, compare_designs
 from costmodel.optimizers.joint.evaluation import LoadEvaluation, under_load
 from costmodel.optimizers.joint.search import (
@@ -78,15 +78,20 @@ class Finalist:
     def meets(self, slo: Limits) -> bool:
         """Whether it carries what is asked within the limits, in simulation where there is one."""
         design = self.design
-        predicted = slo.met(ttft_s=np.asarray(design.ttft_s), tpot_s=np.asarray(design.tpot_s))
+        predicted = slo.met(design.times)
         return design.carries and (bool(predicted) if self.run is None else self.run.meets)
 
     def excess(self, slo: Limits) -> float:
         """By how much the limits would have to be multiplied to be met."""
-        design, run = self.design, self.run
-        ratios = (1.0, 1.0) if run is None else (run.ttft_excess_ratio, run.tpot_excess_ratio)
-        pairs = ((slo.ttft_s, design.ttft_s * ratios[0]), (slo.tpot_s, design.tpot_s * ratios[1]))
-        return max((seconds / limit for limit, seconds in pairs if limit is not None), default=0.0)
+        times = self.design.times
+        if self.run is not None:
+            ratios = self.run.excess_ratios
+            times = RequestTimes(
+                ttft_s=times.ttft_s * ratios.ttft_s,
+                tpot_s=times.tpot_s * ratios.tpot_s,
+                e2e_s=times.e2e_s * ratios.e2e_s,
+            )
+        return float(slo.excess(times))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +198,8 @@ def _nearest_search(question: JointQuestion, report: Report) -> tuple[JointQuest
         if not np.isfinite(error.excess_ratio):
             raise
         ratio = error.excess_ratio * (1.0 + 1e-9)
-    within = replace(question, slo=question.slo.scaled(ttft_ratio=ratio, tpot_ratio=ratio))
+    scaled = question.slo.scaled(RequestTimes(ttft_s=ratio, tpot_s=ratio, e2e_s=ratio))
+    within = replace(question, slo=scaled)
     return within, joint_search(within, progress=report)
 
 
@@ -260,11 +266,12 @@ def _following(
     runs = [finalist.run for finalist in tried if finalist.run is not None]
     if len(runs) < len(tried):
         return None
-    ttft, tpot = (
-        float(np.exp(-np.mean(np.log([getattr(run, name) for run in runs]))))
-        for name in ("ttft_excess_ratio", "tpot_excess_ratio")
+    ttft, tpot, e2e = (
+        float(np.exp(-np.mean(np.log([getattr(run.excess_ratios, name) for run in runs]))))
+        for name in ("ttft_s", "tpot_s", "e2e_s")
     )
-    corrected = replace(question, slo=question.slo.scaled(ttft_ratio=ttft, tpot_ratio=tpot))
+    scaled = question.slo.scaled(RequestTimes(ttft_s=ttft, tpot_s=tpot, e2e_s=e2e))
+    corrected = replace(question, slo=scaled)
     under = under_load(corrected, base.node)
     fresh = np.ones(under.fits.shape, dtype=np.bool_)
     for finalist in tried:

@@ -24,6 +24,7 @@ class AskedLimits(Row):
 
     ttft_s: Annotated[float | None, Column("Time to the first token.", unit="s")]
     tpot_s: Annotated[float | None, Column("Time per output token.", unit="s")]
+    e2e_s: Annotated[float | None, Column("Time of a whole request.", unit="s")]
     good_share: Annotated[float | None, Column("Of requests within them; None: their means.")]
     meaning: Annotated[str | None, Column("In words.")]
 
@@ -121,10 +122,11 @@ class Designs(Row):
             return ""
         run = row.simulated
         grows = "" if run is None or run.sustained else ", and its backlog grows"
+        whole = "" if self.limits.e2e_s is None else f", {digits(row.seen_e2e_s)} s a request"
         return (
             f"No design meets the limits ({self.limits.meaning}): the nearest takes a mean TTFT of"
             f" {digits(row.seen_ttft_s / MILLI)} ms and a mean TPOT of"
-            f" {digits(row.seen_tpot_s / MILLI)} ms{grows}."
+            f" {digits(row.seen_tpot_s / MILLI)} ms{whole}{grows}."
         )
 
     @property
@@ -182,6 +184,7 @@ class Designs(Row):
                 "objective",
                 "seen_tpot_s",
                 "seen_ttft_s",
+                *([] if self.limits.e2e_s is None else ["seen_e2e_s"]),
                 "deviation",
                 "loses",
             ],

@@ -86,6 +86,7 @@ def search_load(question: OptimizeQuestion, masked: MaskedPolicies | None = None
         limits=AskedLimits(
             ttft_s=joint.slo.ttft_s,
             tpot_s=joint.slo.tpot_s,
+            e2e_s=joint.slo.e2e_s,
             good_share=joint.slo.share_ratio,
             meaning=joint.slo.words or None,
         ),
@@ -132,7 +133,7 @@ def _joint_question(
     """
     if not question.simulate:
         refuse_percentiles(
-            {"--slo-ttft": question.slo_ttft, "--slo-tpot": question.slo_tpot},
+            question,
             "percentiles come from simulations; leave out --no-simulate",
         )
     load, traffic = _load_and_traffic(question)
@@ -150,7 +151,7 @@ def _joint_question(
         token_budgets=question.token_budgets or TOKEN_BUDGETS,
         load=load,
         rate_stated=question.rate is not None or question.requests is not None,
-        slo=asked_limits(question.slo_ttft, question.slo_tpot, good_share=question.good_share),
+        slo=asked_limits(question, good_share=question.good_share),
         maximise=objective_named(question.maximise),
         seed=question.seed,
         floor=None if masked is None else masked.floor,
@@ -292,6 +293,7 @@ def _row(kind: type[_Design], joint: JointQuestion, finalist: Finalist, **more: 
         tpot_s=design.tpot_s,
         speedup=float(steady.speedup),
         ttft_s=design.ttft_s,
+        e2e_s=design.e2e_s,
         meets_limits=finalist.meets(joint.slo),
         carries_load=design.carries,
         predicted_objective=_finite(design.value),
@@ -316,6 +318,7 @@ def _simulated(run: DesignRun) -> SimulatedDesign:
         tokens_per_s_per_replica=run.tokens_per_s,
         tpot_s=run.tpot_s,
         ttft_s=run.ttft_s,
+        e2e_s=run.e2e_s,
         good_ratio=run.good_ratio,
         sustained=run.sustained,
         meets_limits=run.meets,

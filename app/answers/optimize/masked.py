@@ -74,6 +74,7 @@ _REFUSED: Mapping[str, str] = {
     "draft_tokens": "masked blocks have no draft tokens; --block states their size",
     "stop": "ends drafts, and masked blocks have none",
     "slo_ttft": "is not a limit of this search; `rooftree simulate` answers for first tokens",
+    "slo_e2e": "is not a limit of this search; `rooftree simulate` answers for whole requests",
     "draft": "masked blocks are drafted by no other model",
     "exit_layer": "masked blocks are drafted by no part of the model",
 }

@@ -51,7 +51,7 @@ from app.questions.resolve.counters import (
     running_engine,
     scrapes,
 )
-from app.questions.resolve.limits import asked_limits, refuse_percentiles
+from app.questions.resolve.limits import asked_limits, refuse_percentiles, refuse_whole_requests
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.drafters.sources import Source
@@ -141,14 +141,15 @@ def _common(
     running: Running | None,
     scraped: Sequence[Path],
 ) -> _Common:
+    refuse_whole_requests(question)
     refuse_percentiles(
-        {"--slo-ttft": question.slo_ttft, "--slo-tpot": question.slo_tpot},
+        question,
         "percentiles come from a load of requests: --search full simulates one, and so does"
         " `rooftree capacity`",
     )
     return _Common(
         axes=draft_axes(question, None if masked is None else masked.policies),
-        limits=asked_limits(question.slo_ttft, question.slo_tpot),
+        limits=asked_limits(question),
         running=running,
         adapters={
             name: (own, _counted(question, own))

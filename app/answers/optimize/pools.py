@@ -10,6 +10,7 @@ from app.answers.optimize.simulated import DesignRun
 from app.answers.sizing.pools import PooledPlan, pooled_plan
 from app.answers.sizing.replicas import Sizing
 from app.answers.sizing.traffic import Traffic
+from costmodel.answers.workload import RequestTimes
 from costmodel.optimizers.joint.evaluation import budgeted
 from costmodel.optimizers.joint.objective import objective_value
 from costmodel.optimizers.joint.search import Design
@@ -94,8 +95,9 @@ def pooled(question: JointQuestion, traffic: Traffic, design: Design) -> Pooled:
         design,
         replicas=plan.workers,
         requests_per_s=rate / plan.utilisation_ratio,
-        tpot_s=times.mean_tpot_s,
-        ttft_s=times.mean_ttft_s,
+        tpot_s=times.mean.tpot_s,
+        ttft_s=times.mean.ttft_s,
+        e2e_s=times.mean.e2e_s,
         value=float(value),
         meets=times.keeps_limits and enough,
         carries=True,
@@ -103,12 +105,16 @@ def pooled(question: JointQuestion, traffic: Traffic, design: Design) -> Pooled:
     run = DesignRun(
         ratios=(times.good_ratio if question.maximise == "goodput" else 1.0,),
         tokens_per_s=rate * question.load.output_tokens / plan.workers,
-        tpot_s=times.mean_tpot_s,
-        ttft_s=times.mean_ttft_s,
+        tpot_s=times.mean.tpot_s,
+        ttft_s=times.mean.ttft_s,
+        e2e_s=times.mean.e2e_s,
         good_ratio=times.good_ratio,
         sustained=times.sustained,
         meets=workers.meets,
-        ttft_excess_ratio=times.ttft_s / times.mean_ttft_s,
-        tpot_excess_ratio=times.tpot_s / times.mean_tpot_s if times.mean_tpot_s else 1.0,
+        excess_ratios=RequestTimes(
+            ttft_s=times.held.ttft_s / times.mean.ttft_s,
+            tpot_s=times.held.tpot_s / times.mean.tpot_s if times.mean.tpot_s else 1.0,
+            e2e_s=times.held.e2e_s / times.mean.e2e_s,
+        ),
     )
     return Pooled(plan=plan, design=workers, run=run, one_pool=design)

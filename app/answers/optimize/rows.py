@@ -157,6 +157,7 @@ class SimulatedDesign(Row):
     tokens_per_s_per_replica: Annotated[float, Column("Output tokens.")]
     tpot_s: Annotated[float, Column("Mean time per output token.", unit="s")]
     ttft_s: Annotated[float, Column("Mean time to the first token.", unit="s")]
+    e2e_s: Annotated[float, Column("Mean time of a whole request.", unit="s")]
     good_ratio: Annotated[float, Column("Share of requests within the limits.", unit="ratio")]
     sustained: Annotated[bool, Column("Whether the backlog does not grow.")]
     meets_limits: Annotated[bool, Column("Whether it is sustained and within the limits.")]
@@ -185,6 +186,7 @@ class DesignRow(Candidate):
     tokens_per_s_per_user: Annotated[float, Column("Of one request.", "tokens/s per user")]
     tokens_per_s_per_device: Annotated[float, Column("Of one device.", "tokens/s per device")]
     ttft_s: Annotated[float, Column("Mean time to the first token, predicted.", unit="s")]
+    e2e_s: Annotated[float, Column("Mean time of a whole request, predicted.", unit="s")]
     meets_limits: Annotated[bool, Column("Whether it does what is asked within the limits.")]
     carries_load: Annotated[bool, Column("Whether it carries the stated rate.")]
     predicted_objective: Annotated[float | None, Column("What is maximised, predicted.")]
@@ -263,6 +265,11 @@ class FinalistRow(DesignRow):
     def seen_ttft_s(self) -> Annotated[float, Column("Mean time to first token.", "TTFT", "s")]:
         """Time to the first token: simulated, else predicted."""
         return (self.simulated or self).ttft_s
+
+    @property
+    def seen_e2e_s(self) -> Annotated[float, Column("Mean time of a request.", "E2E", "s")]:
+        """Time of a whole request: simulated, else predicted."""
+        return (self.simulated or self).e2e_s
 
     @property
     def deviation(

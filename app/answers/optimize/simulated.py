@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from app.answers.sizing.traffic import OPEN_REQUESTS, Traffic, open_requests
+from costmodel.answers.workload import RequestTimes
 from costmodel.optimizers.joint.search import Design
 from costmodel.optimizers.joint.space import JointQuestion
 from hardware_profiles.errors import RooftreeError
@@ -40,23 +41,22 @@ class DesignRun:
         tokens_per_s: of one replica, mean over seeds.
         tpot_s: mean time per output token.
         ttft_s: mean time to first token.
-        good_ratio: share of requests within both limits.
+        e2e_s: mean time of a whole request.
+        good_ratio: share of requests within all limits.
         sustained: whether the backlog does not grow.
         meets: whether it is sustained and the limits are met, by their own definition.
-        ttft_excess_ratio: simulated time to first token, as the limits take it, over the predicted
-            mean.
-        tpot_excess_ratio: the same of the time per output token.
+        excess_ratios: simulated times, as the limits take them, over the predicted means.
     """
 
     ratios: tuple[float, ...]
     tokens_per_s: float
     tpot_s: float
     ttft_s: float
+    e2e_s: float
     good_ratio: float
     sustained: bool
     meets: bool
-    ttft_excess_ratio: float
-    tpot_excess_ratio: float
+    excess_ratios: RequestTimes[float]
 
 
 class _Outcome(NamedTuple):
@@ -66,10 +66,17 @@ class _Outcome(NamedTuple):
     tokens_per_s: float
     tpot_s: float
     ttft_s: float
+    e2e_s: float
     good_ratio: float
     sustained: float
     held_ttft_s: float
     held_tpot_s: float
+    held_e2e_s: float
+
+    @property
+    def held(self) -> RequestTimes[float]:
+        """Times as limits take them."""
+        return RequestTimes(ttft_s=self.held_ttft_s, tpot_s=self.held_tpot_s, e2e_s=self.held_e2e_s)
 
 
 class Simulations:
@@ -108,8 +115,7 @@ class Simulations:
         mean = _Outcome(*np.mean(np.array(runs), axis=0).tolist())
         slo, sustained = self.question.slo, mean.sustained > 0.5
         if slo.share_ratio is None:
-            held = (np.asarray(mean.held_ttft_s), np.asarray(mean.held_tpot_s))
-            met = bool(slo.met(ttft_s=held[0], tpot_s=held[1]))
+            met = bool(slo.met(mean.held))
         else:
             met = not slo.limited or mean.good_ratio >= slo.share_ratio
         return DesignRun(
@@ -117,11 +123,15 @@ class Simulations:
             tokens_per_s=mean.tokens_per_s,
             tpot_s=mean.tpot_s,
             ttft_s=mean.ttft_s,
+            e2e_s=mean.e2e_s,
             good_ratio=mean.good_ratio,
             sustained=sustained,
             meets=met and sustained,
-            ttft_excess_ratio=mean.held_ttft_s / design.ttft_s,
-            tpot_excess_ratio=mean.held_tpot_s / design.tpot_s,
+            excess_ratios=RequestTimes(
+                ttft_s=mean.held_ttft_s / design.ttft_s,
+                tpot_s=mean.held_tpot_s / design.tpot_s,
+                e2e_s=mean.held_e2e_s / design.e2e_s,
+            ),
         )
 
     def _one(self, design: Design, sections: dict[str, Any], seed: int) -> _Outcome:
@@ -147,7 +157,8 @@ def _sections(question: JointQuestion, design: Design, traffic: Traffic) -> dict
     else:
         count = max(WAVES * design.batch, WARM_UP_WAVES * design.batch + LEAST_REQUESTS)
         requests |= {"count": count, "arrivals": "closed", "users": design.batch}
-    slo = {"ttft_s": question.slo.ttft_s, "tpot_s": question.slo.tpot_s}
+    limits = question.slo
+    slo = {"ttft_s": limits.ttft_s, "tpot_s": limits.tpot_s, "e2e_s": limits.e2e_s}
     return {
         **sections_of(design.configuration),
         "requests": requests,
@@ -180,19 +191,20 @@ def _one(question: JointQuestion, design: Design, prepared: Prepared, seed: int)
         counted, rate = _settled(result, design.batch)
         predicted = design.requests_per_s / design.replicas * float(result.output_tokens.mean())
         carried = rate / predicted
-    ttft, tpot = result.ttft_s[counted], result.tpot_s[counted]
-    good = slo.met(ttft_s=ttft, tpot_s=tpot)
+    times = result.times.of(counted)
+    good, held = slo.met(times), slo.held(times)
     within = float(good.mean()) if good.size else 0.0
-    held_ttft_s, held_tpot_s = slo.held(ttft_s=ttft, tpot_s=tpot)
     return _Outcome(
         ratio=carried * within if question.maximise == "goodput" else carried,
         tokens_per_s=rate,
-        tpot_s=float(np.nanmean(tpot)),
-        ttft_s=float(np.mean(ttft)),
+        tpot_s=float(np.nanmean(times.tpot_s)),
+        ttft_s=float(np.mean(times.ttft_s)),
+        e2e_s=float(np.mean(times.e2e_s)),
         good_ratio=within,
         sustained=float(not grows),
-        held_ttft_s=held_ttft_s,
-        held_tpot_s=held_tpot_s,
+        held_ttft_s=held.ttft_s,
+        held_tpot_s=held.tpot_s,
+        held_e2e_s=held.e2e_s,
     )
 
 

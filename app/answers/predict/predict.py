@@ -31,7 +31,7 @@ from app.questions.resolve.chosen_configuration import (
     with_options,
 )
 from app.questions.resolve.configurations import plain as plain_decoding
-from app.questions.resolve.limits import asked_limits, refuse_percentiles
+from app.questions.resolve.limits import asked_limits, refuse_percentiles, refuse_whole_requests
 from costmodel.answers.estimate import (
     Setting,
     estimate,
@@ -43,7 +43,7 @@ from costmodel.answers.explain import explain
 from costmodel.answers.positions import context_remark, require_positions
 from costmodel.answers.settings import build_setting
 from costmodel.answers.steps.step import StepCost
-from costmodel.answers.workload import Limits
+from costmodel.answers.workload import Limits, RequestTimes
 from costmodel.configuration import DecodingConfiguration
 from costmodel.draft_shape import shape_of
 from costmodel.laws.acceptance import Acceptance, geometric
@@ -98,12 +98,13 @@ def answer(question: PredictQuestion) -> Answer:
     if not chosen.deployment.model:
         raise InputError("Missing option '--model'; see `rooftree predict --help`")
     chosen, source = asked_source(chosen, question, stated)
+    refuse_whole_requests(question)
     refuse_percentiles(
-        {"--slo-ttft": question.slo_ttft, "--slo-tpot": question.slo_tpot},
+        question,
         "percentiles come from a load of requests: `rooftree simulate` and `rooftree capacity`"
         " answer them",
     )
-    limits = asked_limits(question.slo_ttft, question.slo_tpot)
+    limits = asked_limits(question)
     wanted = _Wanted(_whole(source, question), question.seed, question.explain, limits)
     if question.config is not None:
         if "batch" not in stated and chosen.batch is not None:
@@ -178,6 +179,8 @@ def _inputs(
         cp=where.context_parallel,
         shared_prefix=where.shared_prefix_tokens,
         host_weights=where.host_weights_ratio,
+        max_loras=where.max_loras,
+        max_lora_rank=where.max_lora_rank,
         fidelity=where.fidelity,
         set=list(where.overrides),
         dtype=",".join(dict.fromkeys(s.deployment.precision.label for s in settings)),
@@ -326,7 +329,7 @@ def _point(cell: _Cell, a: Acceptance, batch: int, context: int, wanted: _Wanted
         first = first_token_s(setting, a, result.step_s, batch, context)
         row["ttft_s"] = float(first)
         row["meets_limits"] = bool(
-            wanted.limits.met(ttft_s=first, tpot_s=np.asarray(row["tpot_s"]))
+            wanted.limits.met(RequestTimes(ttft_s=first, tpot_s=row["tpot_s"], e2e_s=np.nan))
         )
     if wanted.whole is not None:
         prompt, output = wanted.whole

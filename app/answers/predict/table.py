@@ -20,6 +20,7 @@ _ROW_OPTIONS = dict.fromkeys(
         "stop",
         "slo_ttft",
         "slo_tpot",
+        "slo_e2e",
         "transform",
     ),
     "does not go with --table, whose rows say it themselves",

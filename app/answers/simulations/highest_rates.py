@@ -171,7 +171,7 @@ def points_of(
     """
     own, changes = setting.prepared, dict(setting.changes or {})
     assert own is not None
-    slo = own.written.slo
+    limits = own.written.slo.limits
 
     def at(rate_per_s: float) -> LoadPoint:
         if rate_per_s not in points:
@@ -181,7 +181,7 @@ def points_of(
                 result = simulate(
                     with_whole_prompts(scenario, changes), progress=progress(rate_per_s)
                 )
-                window = steady_window(result, slo_ttft_s=slo.ttft_s, slo_tpot_s=slo.tpot_s)
+                window = steady_window(result, limits)
                 count = LONGER * result.request.size
                 if window.is_long_enough(share) or not own.extends or count > MOST_REQUESTS:
                     break

@@ -19,6 +19,7 @@ from simulator.scenario.schema import Key
 Interval = tuple[float, float]
 _RARE = ("rejected", "failed", "preemptions")
 _TIMES = ("ttft_mean_s", "ttft_p99_s", "tpot_mean_s", "tpot_p99_s", "itl_p99_s")
+_LIMITED = ("ttft_s", "tpot_s", "e2e_s")
 _MEASURED = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_s": "whole answer"}
 
 
@@ -174,8 +175,7 @@ class Simulation(Answer):
         if self.metrics_interval is not None:
             yield _over_seeds(self.metrics_interval, len(self.seeds or ()))
         slo = self.inputs["slo"]
-        limits = Limits(ttft_s=slo["ttft_s"], tpot_s=slo["tpot_s"]).request_words
-        if limits:
+        if limits := Limits(**{name: slo[name] for name in _LIMITED}).request_words:
             yield f"goodput: requests with {limits}, each by itself"
         m = first.metrics
         if m["joules_per_token"] is not None:

@@ -149,8 +149,7 @@ def summary(prepared: Prepared, result: SimulationResult) -> dict[str, Any]:
 
 def _own_summary(prepared: Prepared, result: SimulationResult) -> dict[str, Any]:
     """What the requests of a result saw, and what the devices of its replicas did."""
-    slo = prepared.written.slo
-    metrics = result.summary(slo_ttft_s=slo.ttft_s, slo_tpot_s=slo.tpot_s)
+    metrics = result.summary(prepared.written.slo.limits)
     has_resources = (
         prepared.setting is not None and prepared.engine is None and prepared.copies.plan is None
     )

@@ -3,7 +3,7 @@ measured profile.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +36,9 @@ from app.questions.groups import REQUEST_OPTIONS, DeploymentOptions, DraftingOpt
 from app.questions.places import require_file
 from app.questions.resolve.accepted import acceptance_values
 from app.questions.resolve.chosen_configuration import DEPLOYMENT_FIELDS
-from app.questions.resolve.limits import refuse_percentiles
+from app.questions.resolve.limits import limit_seconds, refuse_percentiles
 from app.questions.resolve.scenarios import asked_scenario
 from app.questions.simulate import SimulateQuestion
-from costmodel.answers.workload import Limits
 from hardware_profiles.errors import InputError
 from hardware_profiles.machine_code import is_compiled
 from simulator.loop import compiled as loop
@@ -65,6 +64,7 @@ OPTIONS = {
     "speculation.method": "--method",
     "slo.ttft_s": "--slo-ttft",
     "slo.tpot_s": "--slo-tpot",
+    "slo.e2e_s": "--slo-e2e",
 }
 
 
@@ -134,7 +134,7 @@ def scenario_of(
         InputError: options that make no scenario.
     """
     refuse_percentiles(
-        {"--slo-ttft": question.slo_ttft, "--slo-tpot": question.slo_tpot},
+        question,
         "limits count requests one by one here: write the milliseconds alone and the share as"
         " --good-share 0.99; `rooftree capacity` plans for percentiles",
     )
@@ -154,8 +154,7 @@ def scenario_of(
             question.config,
             assigned=assigned,
         ),
-        "slo.ttft_s": None if question.slo_ttft is None else question.slo_ttft.seconds,
-        "slo.tpot_s": None if question.slo_tpot is None else question.slo_tpot.seconds,
+        **{f"slo.{key}": seconds for key, seconds in limit_seconds(question).items()},
     }
     if question.beside:
         _refuse_requests(named)
@@ -270,7 +269,7 @@ def _highest(
     share = SHARE if question.good_share is None else question.good_share
     if not 0.0 < share <= 1.0:
         raise InputError("must lie in 0..1, 0 excluded", key="--good-share", value=share)
-    limits = Limits(ttft_s=written.slo.ttft_s, tpot_s=written.slo.tpot_s, share_ratio=share)
+    limits = replace(written.slo.limits, share_ratio=share)
     variants, rates = variants_of(question.compare), question.rates or ()
     seeds = _seeds(question)
     with counting(question.quiet) as report:

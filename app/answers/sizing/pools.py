@@ -3,13 +3,15 @@
 Workers of both pools are spread alike and simulated as one service: prompts on workers of their own,
 whose cache then travels to the decoding worker with the fewest requests. The first token comes from
 the pool of prompts, so each pool has a limit of its own and is sized by it: times to first token
-size the one, times per output token the other. Leaves out caches that travel while their prompt is
-still computed.
+size the one, times per output token the other. Both share the time of a whole request: where it is
+limited, there are more workers for prompts as long as that saves more of the others. Leaves out
+caches that travel while their prompt is still computed.
 
 Reference: Zhong et al. 2024, "DistServe" (arXiv:2401.09670), section 4.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -75,13 +77,12 @@ def pooled_plan(sizing: Sizing) -> PooledPlan:
             refused.append(error)
     if not served:
         raise refused[0]
-    return min(served, key=lambda option: (option.workers, option.times.tpot_s))
+    return min(served, key=lambda option: (option.workers, option.times.held.tpot_s))
 
 
 def _sized(sizing: Sizing, by_rate: CapacityPlan) -> PooledPlan:
     """Both pools of one draft, each as small as its own limit lets it be beside the other."""
     prepared = sizing.prepared(by_rate.acceptance, disaggregation={"prefill_replicas": 1})
-    rate = sizing.load.requests_per_s
     seen: dict[tuple[int, int], SimulatedTimes] = {}
 
     def run(prompts: int, decoding: int) -> SimulatedTimes:
@@ -90,7 +91,7 @@ def _sized(sizing: Sizing, by_rate: CapacityPlan) -> PooledPlan:
         if (prompts, decoding) not in seen:
             seen[prompts, decoding] = simulated_times(
                 prepared,
-                rate,
+                sizing.load,
                 sizing,
                 workers=(prompts, decoding),
                 least_requests=REQUESTS_OF_WORKER * (prompts + decoding),
@@ -103,13 +104,17 @@ def _sized(sizing: Sizing, by_rate: CapacityPlan) -> PooledPlan:
         for busy in (busy_prompts, busy_decoding)
     ]
     ample = least[1] * 2  # decoding workers beside which first tokens wait for prompts alone
-    first = replace(sizing.limits, tpot_s=None)
+    first = replace(sizing.limits, tpot_s=None, e2e_s=None)
     prompts = fewest(lambda n: run(n, ample).keeps(first), least[0], least[0] << DOUBLINGS)
-    decoding = None
-    if prompts is not None:
-        decoding = fewest(
+
+    def beside(prompts: int) -> int | None:
+        return fewest(
             lambda n: run(prompts, n).keeps(sizing.limits), least[1], least[1] << DOUBLINGS
         )
+
+    if prompts is not None and sizing.limits.e2e_s is not None:
+        prompts = _traded(prompts, beside)
+    decoding = None if prompts is None else beside(prompts)
     if prompts is None or decoding is None:
         raise InfeasibleError(f"SLO: {sizing.limits.words}: no pools keep it")
     times = run(prompts, decoding)
@@ -121,6 +126,24 @@ def _sized(sizing: Sizing, by_rate: CapacityPlan) -> PooledPlan:
         times=times,
         simulations=len(seen),
     )
+
+
+def _traded(least: int, beside: Callable[[int], int | None]) -> int | None:
+    """Workers for prompts with which both pools are smallest; None where no number keeps the limits.
+
+    Args:
+        least: of them, by the time to the first token.
+        beside: decoding workers that keep all limits beside so many.
+    """
+    prompts = fewest(lambda n: beside(n) is not None, least, least << DOUBLINGS)
+    if prompts is None:
+        return None
+    decoding = beside(prompts)
+    while decoding is not None and (fewer := beside(prompts + 1)) is not None:
+        if fewer + 1 >= decoding:
+            break
+        prompts, decoding = prompts + 1, fewer
+    return prompts
 
 
 def _busy(by_rate: CapacityPlan, sizing: Sizing) -> tuple[float, float]:

@@ -6,6 +6,7 @@ numbers are tried depends on the load alone: looser limits never need more. Leav
 costs (`costmodel.answers.capacity`).
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 from app.answers.sizing.traffic import Traffic, open_requests
 from costmodel.answers.capacity import CapacityPlan, plan
 from costmodel.answers.estimate import Setting
-from costmodel.answers.workload import Limits, Load
+from costmodel.answers.workload import NO_LIMITS, Limits, Load, RequestTimes
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.allowed import drafting
@@ -30,6 +31,7 @@ from simulator.scenario.file import checked_scenario
 DOUBLINGS = (
     10  # of the replicas that the rate needs; in a thousandth of its load nobody meets anybody
 )
+USER_REQUESTS = 10  # of a user at least, of which the first fifth warms up
 LONGER = 8  # times as many requests at most, where a backlog seems to grow
 
 
@@ -88,7 +90,7 @@ class Sizing:
 
     def by_rate(self, draft: Acceptance, replicas: int = 1) -> CapacityPlan:
         """The plan of a draft by the rate alone, with so many replicas at least."""
-        return self.by_limits(Limits(), [draft], replicas)
+        return self.by_limits(NO_LIMITS, [draft], replicas)
 
     def prepared(self, draft: Acceptance, **sections: Any) -> Prepared:
         """The service and its requests, ready to be simulated at any rate.
@@ -129,31 +131,28 @@ class SimulatedTimes:
     """A simulation in its steady part.
 
     Attributes:
-        ttft_s: time to first token that is held against the limit: a percentile, or the mean.
-        tpot_s: time per output token, alike.
-        mean_ttft_s: mean time to first token.
-        mean_tpot_s: mean time per output token; 0 where no request has a second token.
-        good_ratio: share of the requests within both limits.
+        held: times that are held against the limits, each a percentile or the mean.
+        mean: mean times; 0 per output token where no request has a second one.
+        good_ratio: share of the requests within all limits.
         sustained: whether the backlog does not grow.
         keeps_limits: whether it does not, and the limits are kept.
+        requests_per_s: that were finished.
         requests: that were simulated.
     """
 
-    ttft_s: float
-    tpot_s: float
-    mean_ttft_s: float
-    mean_tpot_s: float
+    held: RequestTimes[float]
+    mean: RequestTimes[float]
     good_ratio: float
     sustained: bool
     keeps_limits: bool
+    requests_per_s: float
     requests: int
 
     def keeps(self, limits: Limits) -> bool:
         """Whether the limits are kept."""
-        times = {"ttft_s": np.asarray(self.ttft_s), "tpot_s": np.asarray(self.tpot_s)}
-        both = None not in (limits.ttft_s, limits.tpot_s)
-        enough = not both or self.good_ratio >= (limits.share_ratio or 0.0)
-        return self.sustained and enough and bool(limits.met(**times))
+        several = sum(limit is not None for limit in (limits.ttft_s, limits.tpot_s, limits.e2e_s))
+        enough = several < 2 or self.good_ratio >= (limits.share_ratio or 0.0)
+        return self.sustained and enough and bool(limits.met(self.held))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -191,19 +190,20 @@ def simulated_plan(sizing: Sizing) -> SimulatedPlan:
             served.append(SimulatedPlan(plan=whole, times=times))
     if not served:
         raise refused[0]
-    return min(served, key=lambda option: (option.plan.replicas, option.times.tpot_s))
+    return min(served, key=lambda option: (option.plan.replicas, option.times.held.tpot_s))
 
 
 def seen_by_plan(sizing: Sizing, planned: CapacityPlan) -> SimulatedTimes | None:
-    """What a plan for means shows in simulation; None without limits, or where nothing simulates it.
+    """What a plan for means shows in simulation; None without limits or users, or where nothing
+    simulates it.
 
     Args:
         sizing: what was sized.
         planned: the plan.
     """
-    if not sizing.limits.limited:
+    if not sizing.limits.limited and sizing.load.population is None:
         return None
-    share = sizing.load.requests_per_s / planned.replicas
+    share = sizing.load.share(planned.replicas)
     try:
         return simulated_times(sizing.prepared(planned.acceptance), share, sizing)
     except RooftreeError:
@@ -212,7 +212,7 @@ def seen_by_plan(sizing: Sizing, planned: CapacityPlan) -> SimulatedTimes | None
 
 def simulated_times(
     prepared: Prepared,
-    rate_per_s: float,
+    load: Load,
     sizing: Sizing,
     *,
     workers: tuple[int, int] | None = None,
@@ -222,7 +222,7 @@ def simulated_times(
 
     Args:
         prepared: the service.
-        rate_per_s: requests per second.
+        load: of the replica, or of all workers.
         sizing: whose limits and seed count.
         workers: that compute prompts, and that decode; None: one replica does both.
         least_requests: that are simulated.
@@ -230,7 +230,13 @@ def simulated_times(
     Raises:
         InfeasibleError: no request fits the cache.
     """
+    people = load.population
+    rate_per_s = load.requests_per_s if people is None else None
     first = max(open_requests(sizing.limits), least_requests)
+    if people is not None:
+        users = math.ceil(people.users - 1e-9)
+        prepared = prepared.of_users(users, people.think_s)
+        first = max(first, USER_REQUESTS * users)
     count = first
     while True:
         scenario = prepared.scenario(sizing.seed, rate_per_s=rate_per_s, count=count)
@@ -242,27 +248,22 @@ def simulated_times(
                 disaggregation=replace(scenario.disaggregation, prefill_replicas=workers[0]),
             )
         result = simulate(replace(scenario, series=False))
-        window = steady_window(
-            result, slo_ttft_s=sizing.limits.ttft_s, slo_tpot_s=sizing.limits.tpot_s
-        )
+        window = steady_window(result, sizing.limits)
         if not window.is_growing or count >= LONGER * first:
             break
         count *= 2
     counted = result.finished & (result.arrival_s >= window.begin_s)
     if not counted.any():
         raise InfeasibleError("memory: a request does not fit the cache of a replica")
-    times = {"ttft_s": result.ttft_s[counted], "tpot_s": result.tpot_s[counted]}
-    ttft, tpot = sizing.limits.held(**times)
-    mean_ttft, mean_tpot = Limits().held(**times)
-    met = sizing.limits.met(ttft_s=np.asarray(ttft), tpot_s=np.asarray(tpot))
+    times = result.times.of(counted)
+    held = sizing.limits.held(times)
     return SimulatedTimes(
-        ttft_s=ttft,
-        tpot_s=tpot,
-        mean_ttft_s=mean_ttft,
-        mean_tpot_s=mean_tpot,
+        held=held,
+        mean=NO_LIMITS.held(times),
         good_ratio=window.good_ratio,
         sustained=not window.is_growing,
-        keeps_limits=bool(met) and not window.is_growing,
+        keeps_limits=bool(sizing.limits.met(held)) and not window.is_growing,
+        requests_per_s=(window.tokens_per_s or 0.0) / float(result.output_tokens.mean()),
         requests=count,
     )
 
@@ -277,18 +278,18 @@ def _least_replicas(sizing: Sizing, by_rate: CapacityPlan) -> tuple[int, Simulat
     seen: dict[int, SimulatedTimes] = {}
 
     def keeps(replicas: int) -> bool:
-        rate = sizing.load.requests_per_s / replicas
-        seen[replicas] = simulated_times(prepared, rate, sizing)
+        seen[replicas] = simulated_times(prepared, sizing.load.share(replicas), sizing)
         return seen[replicas].keeps(sizing.limits)
 
     most = by_rate.replicas << DOUBLINGS
     enough = fewest(keeps, by_rate.replicas, most)
     if enough is None:
-        setting, times = by_rate.setting, seen[most]
+        setting, held = by_rate.setting, seen[most].held
+        e2e = "" if sizing.limits.e2e_s is None else f" and whole requests {held.e2e_s:.3g} s"
         raise InfeasibleError(
             f"SLO: {sizing.limits.words} cannot be met by {setting.target.name} on"
             f" {setting.devices} x {setting.device.name}; the least are"
-            f" {times.ttft_s / MILLI:.3g} and {times.tpot_s / MILLI:.3g} ms, with"
+            f" {held.ttft_s / MILLI:.3g} and {held.tpot_s / MILLI:.3g} ms{e2e}, with"
             f" {most:,} replicas"
         )
     return enough, seen[enough]

@@ -59,7 +59,7 @@ Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 _STEADY = ("batches", "contexts")
-_OF_LOADS = ("prompt_tokens", "output_tokens", "slo_ttft", "slo_tpot")
+_OF_LOADS = ("prompt_tokens", "output_tokens", "slo_ttft", "slo_tpot", "slo_e2e")
 
 
 def _law(written: Any) -> Any:
@@ -111,6 +111,9 @@ class SweepFile(BaseModel):
     slo_tpot: Annotated[
         Rate | None, Field(description="Longest time per output token of a good request, ms.")
     ] = None
+    slo_e2e: Annotated[
+        Rate | None, Field(description="Longest time of the whole of a good request, ms.")
+    ] = None
 
     @property
     def is_loaded(self) -> bool:
@@ -128,10 +131,11 @@ class SweepFile(BaseModel):
     @property
     def limits(self) -> Limits:
         """On the times of requests."""
-        ttft, tpot = (
-            None if value is None else value * MILLI for value in (self.slo_ttft, self.slo_tpot)
+        ttft, tpot, e2e = (
+            None if value is None else value * MILLI
+            for value in (self.slo_ttft, self.slo_tpot, self.slo_e2e)
         )
-        return Limits(ttft_s=ttft, tpot_s=tpot)
+        return Limits(ttft_s=ttft, tpot_s=tpot, e2e_s=e2e)
 
     @model_validator(mode="after")
     def _one_workload(self) -> "SweepFile":

@@ -18,7 +18,7 @@ from app.answers.sweep.table import SweepCell
 from costmodel.answers.fit import require_room, room
 from costmodel.answers.loads import Curve
 from costmodel.answers.replicas import busy_replica, curve_of, most_sharing, step_rows
-from costmodel.answers.workload import Limits, Load, load_of_requests
+from costmodel.answers.workload import Limits, Load, RequestTimes, load_of_requests
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.allowed import Contender, drafting
 from costmodel.optimizers.joint.space import PROMPTS
@@ -65,7 +65,7 @@ class _Shape(NamedTuple):
     acceptance: Acceptance
     ttft_s: float
     tpot_s: float
-    whole_s: float
+    e2e_s: float
     most_per_s: float
 
 
@@ -94,11 +94,11 @@ class Loads:
         load = _load(cell.prompt_tokens or "", cell.output_tokens or "")
         shapes = self._shapes(cell, load)
         best = self._best(shapes)
-        carried = bool(np.isfinite(best.whole_s))
+        carried = bool(np.isfinite(best.e2e_s))
         seen = self._closed(cell, best) if cell.users is not None else self._open(cell, best)
         if seen["ttft_s"] is None:
             raise InfeasibleError("memory: a request does not fit the cache of a replica")
-        speedup = shapes[0].whole_s / best.whole_s if carried else np.inf
+        speedup = shapes[0].e2e_s / best.e2e_s if carried else np.inf
         numbers = seen | {
             "speedup": float(speedup) if np.isfinite(speedup) else None,
             "sustained": carried and seen["sustained"],
@@ -135,31 +135,22 @@ class Loads:
         """The draft whose requests are over first among those that keep the limits; where none
         does, the one that exceeds them least; where none carries the load, the one that carries most.
         """
-        if not any(np.isfinite(shape.whole_s) for shape in shapes):
+        if not any(np.isfinite(shape.e2e_s) for shape in shapes):
             return max(shapes, key=lambda shape: shape.most_per_s)
 
         def excess(shape: _Shape) -> float:
-            ratios = [
-                seconds / limit
-                for limit, seconds in (
-                    (self.limits.ttft_s, shape.ttft_s),
-                    (self.limits.tpot_s, shape.tpot_s),
-                )
-                if limit is not None
-            ]
-            return max([1.0, *ratios])
+            times = RequestTimes(ttft_s=shape.ttft_s, tpot_s=shape.tpot_s, e2e_s=shape.e2e_s)
+            return max(1.0, float(self.limits.excess(times)))
 
-        return min(shapes, key=lambda shape: (excess(shape), shape.whole_s))
+        return min(shapes, key=lambda shape: (excess(shape), shape.e2e_s))
 
     def _open(self, cell: SweepCell, best: _Shape) -> dict[str, Any]:
         """What requests see that arrive at a cell's rate, once a replica has warmed up."""
         prepared, count = self._prepared(cell, best.acceptance), REQUESTS
-        carried = np.isfinite(best.whole_s)
+        carried = np.isfinite(best.e2e_s)
         while True:
             result = self._simulated(prepared, rate_per_s=cell.rate_per_s, count=count)
-            window = steady_window(
-                result, slo_ttft_s=self.limits.ttft_s, slo_tpot_s=self.limits.tpot_s
-            )
+            window = steady_window(result, self.limits)
             if not (carried and window.is_growing) or count >= LONGER * REQUESTS:
                 break
             count *= 2
@@ -172,14 +163,10 @@ class Loads:
     def _closed(self, cell: SweepCell, best: _Shape) -> dict[str, Any]:
         """What so many users see after their first requests; whoever is answered asks again."""
         prepared, users = self._prepared(cell, best.acceptance), cell.users or 1
-        requests = prepared.written.requests.model_copy(
-            update={"arrivals": "closed", "users": users, "rate_per_s": None}
-        )
-        closed = replace(
-            prepared, written=prepared.written.model_copy(update={"requests": requests})
-        )
         first = WARM_UP_WAVES * users
-        result = self._simulated(closed, count=max(WAVES * users, first + LEAST_REQUESTS))
+        result = self._simulated(
+            prepared.of_users(users), count=max(WAVES * users, first + LEAST_REQUESTS)
+        )
         arrivals = np.sort(result.arrival_s)
         span_s = float(arrivals[-1] - arrivals[first])
         rate = (arrivals.size - 1 - first) / span_s if span_s > 0.0 else 0.0
@@ -191,8 +178,9 @@ class Loads:
         times = {
             "ttft": distribution(result.ttft_s[counted]),
             "tpot": distribution(result.tpot_s[counted]),
+            "e2e": distribution(result.e2e_s[counted]),
         }
-        good = result.within(ttft_s=self.limits.ttft_s, tpot_s=self.limits.tpot_s)[steady].mean()
+        good = result.within(self.limits)[steady].mean()
         return {
             **{f"{name}_s": values["mean"] for name, values in times.items()},
             **{f"{name}_p99_s": values["p99"] for name, values in times.items()},

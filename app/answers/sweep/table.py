@@ -64,10 +64,12 @@ class SweepCell(CellKeys):
         float | None, Column("Time to first token; without load where none is asked.", unit="s")
     ] = None
     tpot_s: Annotated[float | None, Column("Time per output token.", unit="s")] = None
+    e2e_s: Annotated[float | None, Column("Time of a whole request.", unit="s")] = None
     memory_bytes: Annotated[float | None, Column("That a device needs.", unit="bytes")] = None
     limit: Annotated[str | None, Column("What bounds the step.")] = None
     ttft_p99_s: Annotated[float | None, Column("Of 99 % of the requests.", unit="s")] = None
     tpot_p99_s: Annotated[float | None, Column("Of 99 % of the requests.", unit="s")] = None
+    e2e_p99_s: Annotated[float | None, Column("Of 99 % of the requests.", unit="s")] = None
     good_ratio: Annotated[float | None, Column("Requests within the limits.")] = None
     goodput_per_s: Annotated[float | None, Column("Requests within the limits.")] = None
     sustained: Annotated[bool | None, Column("Whether no backlog grows.")] = None

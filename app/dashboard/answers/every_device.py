@@ -217,6 +217,7 @@ def asked_plans(state: State, devices: Sequence[str]) -> Asked:
             "output": state.output_tokens,
             "slo_ttft": state.slo_ttft,
             "slo_tpot": state.slo_tpot,
+            "slo_e2e": state.slo_e2e,
             "seed": state.seed,
         },
     )

@@ -67,6 +67,7 @@ LOADED = (
     "output_tokens",
     "slo_ttft",
     "slo_tpot",
+    "slo_e2e",
 )
 
 

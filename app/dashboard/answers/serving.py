@@ -103,6 +103,7 @@ def asked_serving(state: State) -> Asked:
             "output_tokens": f"exponential:{state.output_tokens}",
             "slo_ttft": state.slo_ttft,
             "slo_tpot": state.slo_tpot,
+            "slo_e2e": state.slo_e2e,
             "seed": state.seed,
             **_drafter(state),
             "compare": (AUTOREGRESSIVE,),

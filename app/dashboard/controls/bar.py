@@ -43,7 +43,7 @@ QUESTION = {
         "rivals",
     ),
     "Drafter card": ("draft_bytes", "draft_passes", "draft_name"),
-    "Limits": ("slo_tpot", "slo_ttft"),
+    "Limits": ("slo_tpot", "slo_ttft", "slo_e2e"),
 }
 LOAD = ("rate", "prompt_tokens", "output_tokens")
 # what a page asks beside the bar: in a row under it, and behind further buttons
@@ -105,8 +105,7 @@ def _beside(state: State) -> State:
 
 def summary(state: State) -> str:
     """The question in a line, which stands for the bar on a narrow screen."""
-    limits = state.slo_tpot or state.slo_ttft
-    titles = ["Workload", "Hardware", "Drafting", *(["Limits"] if limits else [])]
+    titles = ["Workload", "Hardware", "Drafting", *(["Limits"] if _limits(state) else [])]
     return " · ".join(words(title, state) for title in titles)
 
 
@@ -156,10 +155,8 @@ def _drafter_card(state: State) -> str:
     return f"{state.draft_passes} × {state.draft_bytes}" if state.draft_bytes else "none"
 
 
-def _limits(state: State) -> str:
-    limits = {"TPOT": state.slo_tpot, "TTFT": state.slo_ttft}
-    shown = [f"{name} ≤ {value:g} ms" for name, value in limits.items() if value]
-    return " · ".join(shown) or "none"
+def _limit_words(state: State) -> str:
+    return " · ".join(_limits(state)) or "none"
 
 
 _WORDS: Mapping[str, Callable[[State], str]] = {
@@ -168,8 +165,15 @@ _WORDS: Mapping[str, Callable[[State], str]] = {
     "Device card": _device_card,
     "Drafting": _drafting,
     "Drafter card": _drafter_card,
-    "Limits": _limits,
+    "Limits": _limit_words,
 }
+
+
+def _limits(state: State) -> list[str]:
+    """The limits of latency that the page asks about, in words."""
+    names = {"TPOT": "slo_tpot", "TTFT": "slo_ttft", "E2E": "slo_e2e"}
+    limits = {word: getattr(state, name) for word, name in names.items() if wanted(name, state)}
+    return [f"{word} ≤ {value:g} ms" for word, value in limits.items() if value]
 
 
 def _group(title: str, names: Sequence[str], state: State) -> State:

@@ -24,6 +24,7 @@ from app.dashboard.state import (
     DTYPES,
     FIELDS,
     KNOWN_BY,
+    LOADED_PAGES,
     MOST_RIVALS,
     State,
     as_sold,
@@ -120,7 +121,7 @@ def ask(name: str, state: State) -> State:
 
 def wanted(name: str, state: State) -> bool:
     """Whether a field matters: a drafter's model and format only where a method has one, a rate
-    where one is stated.
+    where one is stated, the time of whole requests where their lengths are known.
     """
     if name == "draft":
         return bool(state.method) and load_method(state.method).needs_draft_model
@@ -133,6 +134,8 @@ def wanted(name: str, state: State) -> bool:
         return bool(has_drafter) and state.known_by in ("rate", "rates")
     if name in ("draft_name", "draft_passes"):
         return bool(state.draft_bytes)
+    if name == "slo_e2e":
+        return state.page in LOADED_PAGES
     return True
 
 

@@ -47,6 +47,8 @@ DEPLOYMENT_FIELDS: Mapping[str, str] = {
     "transform": "transforms",
     "shared_prefix": "shared_prefix_tokens",
     "host_weights": "host_weights_ratio",
+    "max_loras": "max_loras",
+    "max_lora_rank": "max_lora_rank",
     "overrides": "overrides",
 }
 """Field of a deployment, and key of a scenario's section, by parameter of the verbs."""

@@ -159,7 +159,7 @@ def _drawn(question: JointQuestion, design: Design, place: int, errors: _SharedE
             spread * model
         )
     value = served_value(question, node, busy.requests_per_s, replicas, watts)
-    meets = capped.is_cap & question.slo.met(ttft_s=seen.ttft_s, tpot_s=seen.tpot_s)
+    meets = capped.is_cap & question.slo.met(seen.times(question.load.output_tokens))
     return np.asarray(np.max(np.where(meets, value, 0.0), axis=1))
 
 

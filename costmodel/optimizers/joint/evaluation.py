@@ -23,7 +23,7 @@ from costmodel.answers.replicas import (
     own_load,
     step_rows,
 )
-from costmodel.answers.workload import Limits, Load
+from costmodel.answers.workload import Limits, Load, RequestTimes
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.joint.floors import Floor
@@ -78,6 +78,7 @@ class LoadEvaluation:
     Args:
         node: whose designs.
         busy: a replica that is kept busy.
+        output_tokens: of a request, on average.
         seen: what requests see: of the replicas under the stated rate, or of busy ones where none
             is stated.
         replicas: that are run.
@@ -90,6 +91,7 @@ class LoadEvaluation:
 
     node: Node
     busy: ReplicaSpeeds
+    output_tokens: float
     seen: Loaded
     replicas: Array
     unlimited: Array
@@ -102,6 +104,11 @@ class LoadEvaluation:
         """Of the objective; -inf where a design does not fit or misses a limit."""
         return np.where(self.meets, self.unlimited, -np.inf)
 
+    @property
+    def times(self) -> RequestTimes[Array]:
+        """Mean times of the requests."""
+        return self.seen.times(self.output_tokens)
+
     def excess(self, slo: Limits) -> Array:
         """By how much the limits would have to be multiplied to be met; infinite where a design
         does not fit.
@@ -109,11 +116,7 @@ class LoadEvaluation:
         Args:
             slo: limits on means.
         """
-        ratio = np.zeros(self.fits.shape)
-        for limit, seconds in ((slo.ttft_s, self.seen.ttft_s), (slo.tpot_s, self.seen.tpot_s)):
-            if limit is not None:
-                ratio = np.maximum(ratio, seconds / limit)
-        return np.where(self.fits, ratio, np.inf)
+        return np.where(self.fits, slo.excess(self.times), np.inf)
 
 
 def node_load(contender: Contender, load: Load) -> Load:
@@ -166,7 +169,7 @@ def under_load(
     fits = node.is_cap & (node.batch <= most) & (node.batch / copies <= room_for)
     replicas = _replicas(question, node, curve, busy.requests_per_s.shape)
     seen, carries = seen_by_requests(question, node, curve, busy, replicas)
-    within = question.slo.met(ttft_s=seen.ttft_s, tpot_s=seen.tpot_s)
+    within = question.slo.met(seen.times(question.load.output_tokens))
     # a part of a load would be served for less, and within limits that the rest of it misses
     whole = question.rate_stated and (question.slo.limited or question.maximise in PER_COST)
     meets = fits & within & (carries | (not whole))
@@ -176,6 +179,7 @@ def under_load(
     return LoadEvaluation(
         node=node,
         busy=busy,
+        output_tokens=question.load.output_tokens,
         seen=seen,
         replicas=replicas,
         unlimited=served_value(question, node, busy.requests_per_s, replicas, watts),
@@ -194,7 +198,7 @@ def _replicas(question: JointQuestion, node: Node, curve: Curve, shape: tuple[in
         return np.full(shape, held)
     least = least_replicas(
         curve,
-        question.load.requests_per_s,
+        question.load,
         node.batch,
         question.slo,
         utilisation=question.utilisation,

@@ -14,6 +14,7 @@ from costmodel.answers.energy import idle_w
 from costmodel.answers.fit import require_room, room
 from costmodel.answers.positions import require_positions
 from costmodel.answers.settings import build_setting
+from costmodel.answers.workload import RequestTimes, mean_times
 from costmodel.configuration import DeploymentNames
 from costmodel.optimizers.allowed import Contender, Pick, drafting
 from costmodel.optimizers.front import Front
@@ -55,6 +56,7 @@ class Design(Pick):
         tpot_s: mean time per output token under the stated rate, or of busy replicas where none is
             stated.
         ttft_s: mean time to first token, of the same.
+        e2e_s: mean time of a whole request, of the same.
         value: of the objective, whether or not limits are met.
         meets: whether it meets the limits.
         carries: whether it carries the stated rate; True where none is stated.
@@ -66,6 +68,7 @@ class Design(Pick):
     requests_per_s: float
     tpot_s: float
     ttft_s: float
+    e2e_s: float
     value: float
     meets: bool
     carries: bool
@@ -74,6 +77,11 @@ class Design(Pick):
     def devices(self) -> int:
         """Of all replicas."""
         return self.replicas * self.contender.placement.layout.devices
+
+    @property
+    def times(self) -> RequestTimes[float]:
+        """Mean times of its requests."""
+        return RequestTimes(ttft_s=self.ttft_s, tpot_s=self.tpot_s, e2e_s=self.e2e_s)
 
     def is_same(self, other: "Design") -> bool:
         """Whether both would be launched alike: drafter, placement, shape, limits and replicas."""
@@ -324,7 +332,8 @@ def _bound(
     tpot_s = 1.0 / user
     if question.rate_stated:  # a batch that is not filled is as fast as any smaller one
         tpot_s = np.minimum.accumulate(tpot_s, axis=-1)
-    meets = question.slo.met(ttft_s=np.zeros(()), tpot_s=tpot_s)
+    times = mean_times(ttft_s=np.zeros(()), tpot_s=tpot_s, output_tokens=load.output_tokens)
+    meets = question.slo.met(times)
     best = float(np.max(np.where(meets, value, -np.inf)))
     device = rate * load.output_tokens / node.placement.layout.devices
     return best * (1.0 + 1e-9), user.reshape(-1), device.reshape(-1)
@@ -389,7 +398,12 @@ def design_at(
         name: places of its shape, token budget and batch cap.
         busy: times are those of busy replicas, whatever rate is stated.
     """
-    times = evaluation.busy if busy else evaluation.seen
+    speeds = evaluation.busy if busy else evaluation.seen
+    times = mean_times(
+        ttft_s=float(speeds.ttft_s[name]),
+        tpot_s=float(speeds.tpot_s[name]),
+        output_tokens=question.load.output_tokens,
+    )
     shape, _, cap = name
     node, a = evaluation.node, evaluation.node.candidates[shape]
     batch, layout = int(node.batch[cap]), node.placement.layout
@@ -413,8 +427,9 @@ def design_at(
         scheduler=scheduler,
         replicas=replicas,
         requests_per_s=replicas * float(evaluation.busy.requests_per_s[name]),
-        tpot_s=float(times.tpot_s[name]),
-        ttft_s=float(times.ttft_s[name]),
+        tpot_s=times.tpot_s,
+        ttft_s=times.ttft_s,
+        e2e_s=times.e2e_s,
         value=float(evaluation.unlimited[name]),
         meets=bool(evaluation.meets[name]),
         carries=bool(evaluation.carries[name]),
@@ -454,6 +469,8 @@ def _missed(question: JointQuestion, seen: dict[int, LoadEvaluation]) -> str:
         "TTFT": min(float(evaluation.seen.ttft_s[evaluation.fits].min()) for evaluation in fitting),
         "TPOT": min(float(evaluation.seen.tpot_s[evaluation.fits].min()) for evaluation in fitting),
     }
+    if question.slo.e2e_s is not None:
+        least["E2E"] = min(float(own.times.e2e_s[own.fits].min()) for own in fitting)
     words = ", ".join(f"{name} {seconds * 1e3:.3g} ms" for name, seconds in least.items())
     return (
         f"SLO: no design meets the limits ({question.slo.words}); the least means of any: {words}"

@@ -88,6 +88,7 @@ REAL = [
     (f"{IMPORT} --match-rate", ["-0.1", "1.1", "nan", "a"]),
     (f"{OPTIMIZE} --slo-ttft", ["0", "-1", "nan", "inf", "a"]),
     (f"{OPTIMIZE} --slo-tpot", ["0", "-1", "nan", "inf", "a"]),
+    (f"{OPTIMIZE} --slo-e2e", ["0", "-1", "nan", "inf", "a"]),
     (f"{PREDICT} --draft-passes 1 --draft-bytes", ["0", "-1", "nan", "inf", "1e300", "a"]),
 ]
 OVERRIDES = [

@@ -21,6 +21,8 @@ VALUES = {
     "split_verify": False,
     "shared_prefix": 64,
     "host_weights": 0.5,
+    "max_loras": 4,
+    "max_lora_rank": 32,
     "fidelity": "datasheet",
     "draft": "llama-3.2-1b",
     "draft_passes": 3,

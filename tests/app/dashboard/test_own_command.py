@@ -147,7 +147,7 @@ def test_a_recording_emits_what_replay_says(recording, length):
 @given(
     rate=st.sampled_from([2.0, 8.0, 300.0]),
     drafter=st.sampled_from((*DRAFTERS[:4], *DESCRIBED)),
-    limit=st.sampled_from([0.0, 8.0]),
+    limit=st.sampled_from([{}, {"slo_tpot": 8.0}, {"slo_e2e": 150.0}]),
 )
 def test_a_load_gets_what_simulate_says(rate, drafter, limit):
     card = {"bandwidth_gb_per_s": 2000.0, "memory_gb": 60.0}
@@ -156,7 +156,7 @@ def test_a_load_gets_what_simulate_says(rate, drafter, limit):
         "count": 40,
         "prompt_tokens": 64,
         "output_tokens": 16,
-        "slo_tpot": limit,
+        **limit,
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(highest_rates, "RESOLUTION", 1.5)

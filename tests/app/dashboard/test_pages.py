@@ -69,6 +69,7 @@ CHANGES = {
     "depth": 3,
     "slo_tpot": 500.0,
     "slo_ttft": 5000.0,
+    "slo_e2e": 50000.0,
     **dict.fromkeys(DEVICE_NUMBERS, 1000.0),
     "draft_bytes": "350MB",
     "draft_passes": 4,

@@ -462,6 +462,16 @@ def test_what_a_file_would_leave_out_is_refused(build):
             assert refused.value.key == key
 
 
+def test_adapters_have_their_slots_in_vllm_and_are_refused_elsewhere(build):
+    where = DeploymentNames(model=LLAMA, max_loras=8, max_lora_rank=32)
+    chosen = build("n-gram", deployment=where, ngram_max=1)
+    written = export(chosen, "vllm")
+    assert "--enable-lora --max-loras 8 --max-lora-rank 32" in written.command
+    with pytest.raises(InputError, match="adapters") as refused:
+        export(chosen, "sglang")
+    assert refused.value.key == "deployment.max_loras"
+
+
 def test_a_stop_rule_with_bounds_of_its_own_is_refused(build):
     from costmodel.method import Stop
 

@@ -15,7 +15,7 @@ from costmodel.answers.fit import room
 from costmodel.answers.loads import least_replicas
 from costmodel.answers.replicas import replica_curve
 from costmodel.answers.settings import build_setting
-from costmodel.answers.workload import Limits, load_of_means
+from costmodel.answers.workload import Limits, Population, load_of_means
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import Acceptance, geometric
 from hardware_profiles.errors import InfeasibleError, InputError
@@ -310,25 +310,52 @@ CURVES = [
     places=st.integers(1, 512),
     ttft=st.floats(0.001, 2.0),
     tpot=st.floats(0.001, 0.1),
+    e2e=st.floats(0.1, 60.0),
 )
-def test_more_replicas_always_help(curve, rate, replicas, places, ttft, tpot):
+def test_more_replicas_always_help(curve, rate, replicas, places, ttft, tpot, e2e):
     """What n replicas keep, n + 1 keep too; and only what no number of them keeps is refused."""
     at = np.array([min(places, curve.batch[-1])])
     few, many = (curve.under(np.array([rate / n]), at) for n in (replicas, replicas + 1))
     for name in ("in_flight", "ttft_s", "tpot_s"):
         assert getattr(many, name)[0] <= getattr(few, name)[0] * (1 + 1e-12), name
-    limits = Limits(ttft_s=ttft, tpot_s=tpot)
-    least = least_replicas(curve, rate, at, limits, utilisation=0.8, most=1 << 20)[0]
+    limits = Limits(ttft_s=ttft, tpot_s=tpot, e2e_s=e2e)
+    load = load_of_means(requests_per_s=rate, prompt_tokens=1024, output_tokens=256)
+    least = least_replicas(curve, load, at, limits, utilisation=0.8, most=1 << 20)[0]
     lightest = curve.under(np.array([rate / (1 << 20)]), at)
-    keeps = bool(limits.met(ttft_s=lightest.ttft_s, tpot_s=lightest.tpot_s)[0])
+    keeps = bool(limits.met(lightest.times(load.output_tokens))[0])
     assert np.isfinite(least) == keeps
     if keeps:
         seen = curve.under(np.array([rate / least]), at)
-        assert limits.met(ttft_s=seen.ttft_s, tpot_s=seen.tpot_s)[0]
+        assert limits.met(seen.times(load.output_tokens))[0]
         if least > 1:
             before = curve.under(np.array([rate / (least - 1)]), at)
             busy = rate / (least - 1) / curve.highest_per_s(at)[0]
-            assert busy > 0.8 or not limits.met(ttft_s=before.ttft_s, tpot_s=before.tpot_s)[0]
+            assert busy > 0.8 or not limits.met(before.times(load.output_tokens))[0]
+
+
+@settings(max_examples=examples(60))
+@given(
+    curve=st.sampled_from(CURVES),
+    users=st.integers(1, 5000),
+    think_s=st.sampled_from([0.0, 0.5, 30.0]),
+    replicas=st.integers(1, 60),
+    places=st.integers(1, 512),
+)
+def test_users_keep_littles_law_and_fewer_of_them_are_served_sooner(
+    curve, users, think_s, replicas, places
+):
+    """All of them wait or think; with more replicas each is sent less, and answers no later."""
+    at = np.array([min(places, curve.batch[-1])])
+    people = Population(users=users, think_s=think_s)
+    (rate, few), (less, many) = (
+        curve.of_users(people, np.array([float(n)]), at, 200.0) for n in (replicas, replicas + 1)
+    )
+    e2e = few.times(200.0).e2e_s
+    assert rate[0] * (think_s + e2e[0]) == pytest.approx(users / replicas)
+    assert 0 < rate[0] <= curve.highest_per_s(at)[0] * (1 + 1e-12)
+    assert few.in_flight[0] <= at[0] and few.ttft_s[0] >= curve.received_s[0] * (1 - 1e-9)
+    assert less[0] <= rate[0] * (1 + 1e-9)
+    assert many.times(200.0).e2e_s[0] <= e2e[0] * (1 + 1e-9)
 
 
 @settings(max_examples=examples(20))

@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.answers.workload import Load, load_of_means, load_of_requests
+from costmodel.answers.workload import (
+    Limits,
+    Load,
+    RequestTimes,
+    load_of_means,
+    load_of_requests,
+    mean_times,
+)
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import RequestTrace
 
@@ -20,6 +27,35 @@ def test_means_by_hand():
     load = load_of_means(requests_per_s=2.0, prompt_tokens=100, output_tokens=50)
     assert (load.mean_prompt_tokens, load.decode_context, load.longest_context) == (100, 125, 150)
     assert load.tokens_per_s == 100.0
+
+
+def times(ttft_s, tpot_s, e2e_s):
+    return RequestTimes(ttft_s=ttft_s, tpot_s=tpot_s, e2e_s=e2e_s)
+
+
+def test_limits_hold_for_all_three_times():
+    limits = Limits(ttft_s=1.0, e2e_s=4.0, e2e_percentile=90.0)
+    assert limits.limited and limits.highest_percentile == 90.0
+    assert limits.words == "mean TTFT <= 1000 ms and p90 E2E <= 4000 ms"
+    seconds = np.array([3.0, 5.0, 4.0])
+    assert limits.met(times(0.5, 9.0, seconds)).tolist() == [True, False, True]
+    held = limits.held(times(seconds, np.full(3, np.nan), np.arange(101.0)))
+    assert (held.ttft_s, held.tpot_s, held.e2e_s) == (4.0, 0.0, 90.0)
+
+
+@given(*(st.floats(0.001, 100.0) for _ in range(6)))
+def test_limits_times_their_excess_are_just_met(ttft, tpot, e2e, ttft_limit, tpot_limit, e2e_limit):
+    limits = Limits(ttft_s=ttft_limit, tpot_s=tpot_limit, e2e_s=e2e_limit)
+    ratio = float(limits.excess(times(ttft, tpot, e2e)))
+    enough, short = (ratio * (1.0 + by) for by in (1e-9, -1e-9))
+    assert limits.scaled(times(enough, enough, enough)).met(times(ttft, tpot, e2e))
+    assert not limits.scaled(times(short, short, short)).met(times(ttft, tpot, e2e))
+    assert bool(limits.met(times(ttft, tpot, e2e))) == (ratio <= 1.0)
+
+
+def test_the_whole_request_is_the_first_token_and_all_later_ones():
+    assert mean_times(ttft_s=0.4, tpot_s=0.01, output_tokens=1).e2e_s == 0.4
+    assert mean_times(ttft_s=0.4, tpot_s=0.01, output_tokens=61).e2e_s == pytest.approx(1.0)
 
 
 def test_contexts_are_weighted_by_how_long_requests_stay():

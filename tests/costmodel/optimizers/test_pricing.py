@@ -11,11 +11,12 @@ from costmodel.answers.estimate import estimate
 from costmodel.answers.first_token import unloaded_first_token_s
 from costmodel.answers.fit import fits
 from costmodel.answers.settings import build_setting
-from costmodel.answers.workload import Limits
+from costmodel.answers.workload import Limits, RequestTimes
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
 from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.pricing import evaluate
+from hardware_profiles.errors import InputError
 from tests.property_examples import examples
 
 CHAINS = [geometric(0.7, draft_tokens) for draft_tokens in (0, 1, 4)]
@@ -61,9 +62,16 @@ def test_together_is_as_alone(contender, batches, contexts, limits):
                     step_s=step_s,
                     drafts=chain.draft_tokens > 0,
                 )
-                met = limits.met(ttft_s=np.asarray(first), tpot_s=step_s / chain.tokens_per_step)
+                tpot_s = step_s / chain.tokens_per_step
+                met = limits.met(RequestTimes(ttft_s=first, tpot_s=tpot_s, e2e_s=np.nan))
                 assert at.allowed[here] == (held and bool(np.all(met)))
                 assert np.isfinite(rates[here]) == at.allowed[here]
+
+
+def test_a_batch_and_a_context_say_nothing_of_whole_requests():
+    here = np.array([[8.0]])
+    with pytest.raises(InputError, match="slo_e2e: needs output lengths"):
+        _ = evaluate(EAGLE, batch=here, context=128.0 * here, limits=Limits(e2e_s=9.0)).allowed
 
 
 def test_what_is_known_at_one_point_alone_is_allowed_nowhere_else():

@@ -72,7 +72,8 @@ def test_stages_that_feed_each_other_equal_an_event_per_iteration(random_scenari
     scenario = random_scenario(
         seed, disaggregation=apart, replicas=2, router="least-loaded", blocks=None
     )
-    workload = replace(scenario.workload, users=users, think_s=0.01 * (seed % 3))
+    times = np.random.default_rng(seed).exponential(0.01 * (seed % 3), scenario.workload.requests)
+    workload = replace(scenario.workload, users=users, think_s=times)
     compared(replace(scenario, workload=workload))
 
 

@@ -65,7 +65,7 @@ def test_no_option_makes_the_loop_compile_again(random_scenario):
     simulate(
         replace(
             scenario,
-            workload=replace(scenario.workload, think_s=0, users=np.int32(3)),
+            workload=replace(scenario.workload, think_s=0.0, users=np.int32(3)),
             scheduler=replace(
                 scenario.scheduler,
                 swap_block_s=0,

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costmodel.answers.workload import Limits
 from simulator.engine import simulate
 from simulator.loop.histogram import BINS, WIDTH, Histogram, bin_of
 from simulator.loop.options import Scenario, SchedulerOptions
@@ -52,7 +53,7 @@ def test_waits_between_deliveries_add_up_to_the_time_between_first_and_last(plai
 
 def test_the_summary_says_what_the_columns_say(plain_timer):
     result = simulate(scenario(plain_timer))
-    found = result.summary(slo_ttft_s=0.2, slo_tpot_s=0.01)
+    found = result.summary(Limits(ttft_s=0.2, tpot_s=0.01))
     assert json.loads(json.dumps(found))["finished"] == 200
     for name in ("ttft_s", "tpot_s", "e2e_s", "queue_s"):
         values = getattr(result, name)
@@ -70,9 +71,18 @@ def test_the_summary_says_what_the_columns_say(plain_timer):
     assert result.goodput_per_s() == pytest.approx(found["requests_per_s"])
 
 
+def test_whole_requests_beyond_their_limit_are_no_goodput(plain_timer):
+    result = simulate(scenario(plain_timer))
+    limit = float(np.nanmedian(result.e2e_s))
+    assert 0 < (result.e2e_s <= limit).sum() < 200
+    rate = (result.e2e_s <= limit).sum() / result.clock_s
+    assert result.goodput_per_s(Limits(e2e_s=limit)) == pytest.approx(rate)
+    assert result.goodput_per_s(Limits(e2e_s=limit, ttft_s=1e-9)) == 0.0
+
+
 def test_goodput_never_rises_with_tighter_limits(plain_timer):
     result = simulate(scenario(plain_timer))
-    rates = [result.goodput_per_s(ttft_s=limit) for limit in (0.01, 0.05, 0.1, 1.0, 100.0)]
+    rates = [result.goodput_per_s(Limits(ttft_s=limit)) for limit in (0.01, 0.05, 0.1, 1.0, 100.0)]
     assert rates == sorted(rates)
 
 

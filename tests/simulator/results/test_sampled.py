@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from costmodel.answers.workload import Limits
 from simulator.engine import simulate
 from simulator.loop.options import Scenario, SchedulerOptions
 from simulator.loop.replica_sample import ReplicaSample, drawn_sample
@@ -15,7 +16,7 @@ from tests.simulator.sampled_fleets import sampled
 pytestmark = pytest.mark.heavy
 
 REPLICAS, REQUESTS = 24, 2400
-LIMITS = {"slo_ttft_s": 0.05, "slo_tpot_s": 0.02}
+LIMITS = Limits(ttft_s=0.05, tpot_s=0.02)
 
 
 def fleet(timer, seed):
@@ -30,7 +31,7 @@ def fleet(timer, seed):
 
 
 def summary(result):
-    return result.summary(**LIMITS)
+    return result.summary(LIMITS)
 
 
 def numbers(summarised, before=""):

@@ -4,6 +4,7 @@ afterwards."""
 import numpy as np
 import pytest
 
+from costmodel.answers.workload import Limits
 from simulator.engine import simulate
 from simulator.loop.options import Scenario, SchedulerOptions
 from simulator.loop.request import Workload
@@ -59,10 +60,10 @@ def test_a_load_beyond_what_can_be_served_grows_and_the_rate_is_that_of_the_serv
 
 def test_limits_count_good_requests_alone():
     result = ran(200, 0.01, 50, most=2)
-    late = steady_window(result, slo_ttft_s=0.5)
+    late = steady_window(result, Limits(ttft_s=0.5))
     assert late.goodput_per_s < steady_window(result).goodput_per_s
     assert late.tokens_per_s == steady_window(result).tokens_per_s
-    assert steady_window(result, slo_tpot_s=1e-6).goodput_per_s == 0.0
+    assert steady_window(result, Limits(tpot_s=1e-6)).goodput_per_s == 0.0
 
 
 def test_one_request_has_no_window():

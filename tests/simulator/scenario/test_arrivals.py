@@ -194,8 +194,18 @@ def test_open_and_closed_loops(generator):
     at = poisson(3, 2.0, generator)
     workload = open_loop(trace_of(), at)
     assert workload.requests == 3 and workload.arrival_s.tolist() == at.tolist()
-    users = closed_loop(trace_of(), 2, think_s=0.25)
-    assert (users.users, users.think_s, users.arrival_s.tolist()) == (2, 0.25, [0.0] * 4)
+    busy = closed_loop(trace_of(), 2, generator)
+    assert (busy.users, busy.think_s, busy.arrival_s.tolist()) == (2, 0.0, [0.0] * 4)
+
+
+def test_users_think_as_long_as_asked_and_begin_within_it(generator):
+    trace = trace_of(4000)
+    even = closed_loop(trace, 50, generator, think_s=0.25, variation=0.0)
+    assert (even.think_s == 0.25).all() and 0.0 <= even.arrival_s.min() < even.arrival_s[49] <= 0.25
+    assert (even.arrival_s[49:] == even.arrival_s[49]).all()
+    drawn = closed_loop(trace, 50, generator, think_s=0.25).think_s
+    assert drawn.mean() == pytest.approx(0.25, rel=0.05)
+    assert drawn.std() == pytest.approx(0.25, rel=0.1)
 
 
 def test_impossible_arrivals_are_refused(generator):
@@ -216,8 +226,8 @@ def test_impossible_arrivals_are_refused(generator):
         (lambda: modulated(3, 1.0, generator, burst_ratio=2.0, calm_s=0, burst_s=1), "calm_s"),
         (lambda: open_loop(trace_of(2), np.arange(3.0)), "must hold 3 requests"),
         (lambda: open_loop(trace_of(), np.array([1.0, 0.5])), "sorted"),
-        (lambda: closed_loop(trace_of(), 0), "users"),
-        (lambda: closed_loop(trace_of(), 1, think_s=-1.0), "think_s"),
+        (lambda: closed_loop(trace_of(), 0, generator), "users"),
+        (lambda: closed_loop(trace_of(), 1, generator, think_s=-1.0), "think_s"),
     ):
         with pytest.raises(InputError, match=message):
             call()

@@ -100,11 +100,8 @@ def test_recorded_requests_keep_their_times_and_speed_up(write, recorded):
 def test_recorded_lengths_under_other_arrivals(write, recorded):
     closed = {"file": recorded, "arrivals": "closed", "users": 2, "think_s": 0.5, "count": 5}
     workload = prepare(read_scenario(write(SECTIONS | {"requests": closed}))).scenario().workload
-    assert (workload.users, workload.think_s, workload.prompt_tokens.tolist()) == (
-        2,
-        0.5,
-        [30, 40, 50, 30, 40],
-    )
+    assert (workload.users, workload.prompt_tokens.tolist()) == (2, [30, 40, 50, 30, 40])
+    assert (workload.think_s > 0.0).all() and workload.think_s.shape == (5,)
     for law in ({"arrivals": "gamma"}, {"arrivals": "modulated", "calm_s": 1.0, "burst_s": 1.0}):
         drawn = prepare(
             read_scenario(

@@ -9,6 +9,7 @@ from scipy.optimize import brentq
 
 from app.answers.simulations.highest_rates import RESOLUTION, highest_rate
 from app.render.html.simulation_page import LoadPoint
+from costmodel.answers.workload import Limits
 from simulator.engine import simulate
 from simulator.loop.options import Scenario, SchedulerOptions
 from simulator.loop.request import Workload
@@ -50,7 +51,7 @@ def one_server(rate_per_s):
         timer=AlwaysAsLong(),
         scheduler=SchedulerOptions(kv_blocks=8, token_budget=1, max_requests=1),
     )
-    good = steady_window(simulate(scenario), slo_ttft_s=LIMIT_S).good_ratio
+    good = steady_window(simulate(scenario), Limits(ttft_s=LIMIT_S)).good_ratio
     return LoadPoint(
         name="one", rate_per_s=rate_per_s, metrics={"good_ratio": good, "is_kept": good >= SHARE}
     )

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.answers.sizing.replicas import simulated_plan, simulated_times
-from costmodel.answers.workload import Limits, load_of_means
+from costmodel.answers.workload import Limits, RequestTimes, load_of_means
 from costmodel.laws.acceptance import geometric
 from hardware_profiles.errors import InfeasibleError, InputError
 from tests.app.answers.sizing.services import small_service
@@ -56,10 +56,20 @@ def test_what_is_planned_keeps_the_limit_and_one_fewer_does_not():
     sizing = asked(limits, rate=40.0)
     found = simulated_plan(sizing)
     n = found.plan.replicas
-    assert found.times.keeps(limits) and found.times.ttft_s <= 0.2
+    assert found.times.keeps(limits) and found.times.held.ttft_s <= 0.2
     assert found.times.good_ratio >= 0.98 and found.times.requests >= 2000
-    fewer = simulated_times(sizing.prepared(PLAIN), sizing.load.requests_per_s / (n - 1), sizing)
+    fewer = simulated_times(sizing.prepared(PLAIN), sizing.load.share(n - 1), sizing)
     assert n == 1 or not fewer.keeps(limits)
+
+
+def test_a_percentile_of_whole_requests_is_kept_and_looser_ones_never_need_more():
+    limits = [Limits(e2e_s=limit, e2e_percentile=95.0) for limit in (0.8, 1.2, 3.0)]
+    found = [simulated_plan(asked(limit, rate=40.0)) for limit in limits]
+    assert all(
+        plan.times.held.e2e_s <= limit.e2e_s for plan, limit in zip(found, limits, strict=True)
+    )
+    numbers = [plan.plan.replicas for plan in found]
+    assert numbers == sorted(numbers, reverse=True) and numbers[0] > numbers[-1]
 
 
 def test_a_limit_below_the_time_of_a_request_alone_is_said():
@@ -70,7 +80,8 @@ def test_a_limit_below_the_time_of_a_request_alone_is_said():
 def test_limits_are_held_against_their_own_percentiles():
     times = np.arange(1.0, 101.0)
     limits = Limits(ttft_s=60.0, ttft_percentile=50, tpot_s=60.0)
-    assert limits.held(ttft_s=times, tpot_s=times) == (50.5, 50.5)
+    held = limits.held(RequestTimes(ttft_s=times, tpot_s=times, e2e_s=times))
+    assert (held.ttft_s, held.tpot_s) == (50.5, 50.5)
     assert limits.words == "p50 TTFT <= 60000 ms and mean TPOT <= 60000 ms"
     with pytest.raises(InputError, match="good_share"):
         Limits(ttft_s=1.0, ttft_percentile=99, share_ratio=0.9)

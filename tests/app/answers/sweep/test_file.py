@@ -49,6 +49,7 @@ WRONG = {
     "models: [llama-3.1-8b]\nrates: [1]\nusers: [1]": "leave out one of rates and users",
     "models: [llama-3.1-8b]\nrates: [1]\nbatches: [1]": "batches follow from a load",
     "models: [llama-3.1-8b]\nslo_ttft: 500": "slo_ttft goes with rates or users",
+    "models: [llama-3.1-8b]\nslo_e2e: 500": "slo_e2e goes with rates or users",
     "models: [llama-3.1-8b]\nrates: [1]\nslo_tpot: p99:40": (
         "slo_tpot: Input should be a valid number"
     ),

@@ -35,7 +35,7 @@ def test_times_grow_with_the_load_and_what_is_too_much_is_marked(by_rate):
         assert [row["rate_per_s"] for row in own] == [0.5, 8.0, 30.0, 400.0]
         assert all(row["feasible"] and row["batch"] is None and row["users"] is None for row in own)
         assert [row["sustained"] for row in own] == [True, True, True, False]
-        for name in ("ttft_s", "tpot_s", "ttft_p99_s", "tpot_p99_s"):
+        for name in ("ttft_s", "tpot_s", "e2e_s", "ttft_p99_s", "tpot_p99_s", "e2e_p99_s"):
             times = [row[name] for row in own]
             assert times == sorted(times), name
         drafts = [row["draft_tokens"] for row in own]
@@ -68,8 +68,16 @@ def test_users_keep_a_replica_as_busy_as_they_are_many():
     assert rates == sorted(rates) and rates[0] * 3 < rates[2]
     assert [row["users"] for row in told] == [1, 8, 64] and all(row["sustained"] for row in told)
     for row in told:
-        stay = row["ttft_s"] + 59 * row["tpot_s"]
+        stay = row["e2e_s"]
+        assert stay == pytest.approx(row["ttft_s"] + 59 * row["tpot_s"], rel=1e-6)
         assert row["users"] / stay == pytest.approx(row["tokens_per_s"] / 60, rel=0.05)
+
+
+def test_whole_requests_beyond_their_limit_do_not_count():
+    told = rows(models=["llama-3.1-8b"], rates=[30], **LENGTHS, slo_e2e=600)
+    free = rows(models=["llama-3.1-8b"], rates=[30], **LENGTHS)
+    assert told[0]["good_ratio"] < free[0]["good_ratio"] == 1.0
+    assert told[0]["e2e_p99_s"] > 0.6
 
 
 def test_cells_that_cannot_be_are_marked_and_the_others_stay():

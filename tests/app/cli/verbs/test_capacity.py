@@ -276,7 +276,8 @@ def test_a_load_must_be_whole(rooftree):
     done = rooftree("capacity", "--model", "llama-3.1-8b", "--rate", "3")
     assert (
         done.code == 2
-        and "--rate, --prompt-tokens and --output-tokens are needed, or --requests FILE" in done.err
+        and "--rate or --users, --prompt-tokens and --output-tokens are needed, or --requests FILE"
+        in done.err
     )
     missing = rooftree("capacity", "--model", "llama-3.1-8b", "--requests", "missing.parquet")
     assert missing.code == 2

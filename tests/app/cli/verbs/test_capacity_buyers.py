@@ -28,6 +28,73 @@ def test_percentiles_are_planned_by_simulation(rooftree):
     assert rooftree(*words, "--json").out == rooftree(*words, "--json").out
 
 
+def test_whole_requests_are_limited_by_their_mean_and_by_a_percentile(rooftree):
+    """The mean by the law, a percentile by simulation; a tighter one takes no fewer replicas."""
+    (free,) = rooftree(*ASKED, "--json").answer["plans"]
+    limit_ms = round(free["e2e_s"] * 1e3 * 0.9)
+    answer = rooftree(*ASKED, "--slo-e2e", limit_ms, "--json").answer
+    (mean,) = answer["plans"]
+    assert answer["inputs"]["limits"] == f"mean E2E <= {limit_ms} ms"
+    assert mean["e2e_s"] <= limit_ms / 1e3 and mean["binds"] == "e2e"
+    assert mean["replicas"] > free["replicas"]
+    assert mean["e2e_s"] == pytest.approx(mean["ttft_s"] + 99 * mean["tpot_s"])
+    words = (*ASKED, "--slo-e2e", f"p99:{limit_ms}")
+    (tail,) = rooftree(*words, "--json").answer["plans"]
+    assert tail["simulated"]["e2e_s"] <= limit_ms / 1e3
+    assert tail["replicas"] >= mean["replicas"]
+    assert "p99 E2E" in " ".join(rooftree(*words).out.split())
+    done = rooftree(*ASKED, "--slo-e2e", "10")
+    assert done.code == 3 and "a mean E2E of 10 ms cannot be met" in done.err
+
+
+USERS = (*ASKED[:3], *LOAD[2:], "--users", "200", "--think-time", "10")
+
+
+def test_people_who_wait_for_their_answers_make_a_rate(rooftree):
+    """Little's law of the plan, and about the same of a closed loop that is simulated."""
+    answer = rooftree(*USERS, "--json").answer
+    (plan,) = answer["plans"]
+    assert (answer["inputs"]["users"], answer["inputs"]["think_time"]) == (200, 10.0)
+    assert answer["inputs"]["rate"] is None
+    assert plan["requests_per_s"] * (10.0 + plan["e2e_s"]) == pytest.approx(200)
+    simulated = plan["simulated"]["requests_per_s"] * plan["replicas"]
+    assert simulated == pytest.approx(plan["requests_per_s"], rel=0.04)
+    shown = " ".join(rooftree(*USERS).out.split())
+    assert "200 users, each of whom asks again 10 s after an answer" in shown
+    assert "(Little's law); a closed loop of them, simulated, makes" in shown
+    (busy,) = rooftree(*USERS[:-2], "--json").answer["plans"]
+    assert busy["requests_per_s"] > plan["requests_per_s"]
+    assert busy["requests_per_s"] * busy["e2e_s"] == pytest.approx(200)
+
+
+def test_limits_of_users_are_kept_on_average_and_of_percentiles(rooftree):
+    (free,) = rooftree(*USERS, "--json").answer["plans"]
+    limit_ms = round(free["tpot_s"] * 1e3 * 0.9, 3)
+    (mean,) = rooftree(*USERS, "--slo-tpot", limit_ms, "--json").answer["plans"]
+    assert mean["tpot_s"] <= limit_ms / 1e3 and mean["replicas"] > free["replicas"]
+    (tail,) = rooftree(*USERS, "--slo-tpot", f"p95:{limit_ms}", "--json").answer["plans"]
+    assert tail["simulated"]["tpot_s"] <= limit_ms / 1e3
+    assert tail["replicas"] >= mean["replicas"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((*USERS, "--rate", "3"), "--rate: goes without --users"),
+        ((*USERS, "--search", "full"), "--search: goes without --users"),
+        ((*USERS, "--disaggregate"), "--disaggregate: goes without --users"),
+        ((*ASKED, "--think-time", "3"), "--think-time: goes with --users"),
+        ((*USERS[:-1], "-1"), "--think-time: "),
+        ((*USERS[:-1], "1e9"), "--think-time: must be 0 to 86,400 seconds"),
+        ((*USERS[:-3], "0"), "--users: "),
+        (("capacity", "--model", "llama-3.1-8b", "--users", "3"), "--prompt-tokens and"),
+    ],
+)
+def test_users_and_what_does_not_go_with_them(rooftree, words, said):
+    done = rooftree(*words)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1) and said in done.err
+
+
 def test_a_full_search_is_planned_by_simulation_too(rooftree):
     words = (*ASKED, "--method", "plain-decoding", "--search", "full", "--devices", "4")
     answer = rooftree(*words, "--slo-ttft", "p99:400", "--json").answer
@@ -69,6 +136,38 @@ def test_verbs_without_percentiles_say_who_has_them(rooftree, words, said):
     done = rooftree(*words, "--slo-tpot", "p99:20")
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert done.err.startswith("rooftree: --slo-tpot: ") and said in done.err
+
+
+@pytest.mark.parametrize("verb", ["predict", "optimize"])
+def test_verbs_of_a_batch_say_that_outputs_are_missing(rooftree, verb):
+    done = rooftree(verb, "--model", "llama-3.1-8b", "--batch", "1", "--slo-e2e", "9000")
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert done.err.startswith("rooftree: --slo-e2e: ") and "--output-tokens" in done.err
+
+
+def test_adapters_cost_time_and_memory_at_every_door(rooftree):
+    adapters = ("--max-loras", "32", "--max-lora-rank", "64")
+    model = ("--model", "llama-3.1-8b")
+    (plain,), (served,) = (
+        rooftree("capacity", *model, *LOAD, *words, "--json").answer["plans"]
+        for words in ((), adapters)
+    )
+    assert served["tpot_s"] > plain["tpot_s"]
+    assert served["memory"]["weight_bytes"] > plain["memory"]["weight_bytes"] + 1e10
+    step = ("--batch", "16", "--draft-tokens", "0", "--json")
+    slower, base = (
+        rooftree("predict", *model, *words, *step).answer["predictions"][0]["step_s"]
+        for words in (adapters, ())
+    )
+    assert slower > 1.05 * base
+    (best,) = rooftree("optimize", *model, "--batch", "16", *adapters, "--json").answer["cells"]
+    assert best["winner"]["tokens_per_s"] > 0
+    load = ("--rate", "2", "--count", "20", "--prompt-tokens", "64", "--output-tokens", "30")
+    seen, free = (
+        rooftree("simulate", *model, *load, *words, "--json").answer["metrics"]["tpot_s"]["mean"]
+        for words in (adapters, ())
+    )
+    assert seen > 1.05 * free
 
 
 DEVICES = ("--device", "h100-sxm,b200-sxm,tpu-v6e")

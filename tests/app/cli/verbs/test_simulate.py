@@ -72,7 +72,12 @@ def test_the_answer_follows_its_contract(rooftree):
         metrics["requests"] == metrics["finished"] + metrics["rejected"] + metrics["failed"] == 20
     )
     assert metrics["iterations"] > 0 and 0 < metrics["goodput_per_s"] <= metrics["requests_per_s"]
-    assert answer["inputs"]["slo"] == {"ttft_s": 0.5, "tpot_s": 0.03, "admission": False}
+    assert answer["inputs"]["slo"] == {
+        "ttft_s": 0.5,
+        "tpot_s": 0.03,
+        "e2e_s": None,
+        "admission": False,
+    }
 
 
 def test_the_same_seed_gives_the_same_answer(rooftree):
@@ -245,8 +250,8 @@ def test_a_closed_loop_and_several_replicas(rooftree):
     ).answer
     assert few["inputs"]["requests"]["arrivals"] == "closed"
     assert many["metrics"]["requests_per_s"] > few["metrics"]["requests_per_s"]
-    thinking = rooftree(*words, "--users", "2", *keys("requests.think_s=0.5"), "--json").answer
-    assert thinking["metrics"]["clock_s"] > few["metrics"]["clock_s"] + 13 * 0.5
+    thinking = rooftree(*words, "--users", "2", "--think-time", "0.5", "--json").answer
+    assert thinking["metrics"]["clock_s"] > few["metrics"]["clock_s"] + 6 * 0.5
 
 
 def test_decoders_and_disaggregated_devices(rooftree):

@@ -16,6 +16,7 @@ from app.render.html.simulation_page import (
     shares,
     write_simulation_page,
 )
+from costmodel.answers.workload import Limits
 from hardware_profiles.errors import InputError
 from simulator.engine import simulate
 from simulator.loop.options import Scenario, SchedulerOptions
@@ -39,7 +40,7 @@ def case(name, requests=50, replicas=1):
     result = simulate(
         Scenario(workload=workload, scheduler=options, timer=timer, replicas=replicas)
     )
-    return SimulationCase(name=name, result=result, metrics=result.summary(slo_ttft_s=0.1))
+    return SimulationCase(name=name, result=result, metrics=result.summary(Limits(ttft_s=0.1)))
 
 
 def figures_of(file):
