@@ -175,8 +175,8 @@ class Predictions(Answer):
             yield LOPSIDED
         if self.limits.limited:
             yield (
-                f"limits: {self.limits.words}, the first token being that of a prompt of the"
-                " context's length"
+                f"limits: {self.limits.words}; TTFT is that of a prompt as long as the context,"
+                " processed alone"
             )
         if inputs["borrowed"] and not any("borrowed" in remark for remark in self.remarks):
             yield "acceptance borrowed: it is that of another model"
