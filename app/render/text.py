@@ -54,14 +54,18 @@ def print_table(
     # in a notebook rich would print past sys.stdout
     console = Console(highlight=False, markup=False, force_jupyter=False)
     most = min(console.width, WIDEST) if console.is_terminal else WIDEST
-    left_out: list[str] = []
-    for name in (None, *yields):
-        left_out += [columns[at] for at in shown if columns[at] == name]
-        shown = [at for at in shown if columns[at] != name]
+
+    def fitted() -> list[int]:
         heads, held = [columns[at] for at in shown], [cells[at] for at in shown]
-        widths = _widths(heads, held, most, whole_names=bool(yields))
+        return _widths(heads, held, most, whole_names=bool(yields))
+
+    widths, left_out = fitted(), []
+    for name in yields:
         if sum(widths) + _GAP * len(widths) <= most:
             break
+        left_out += [name for at in shown if columns[at] == name]
+        shown = [at for at in shown if columns[at] != name]
+        widths = fitted()
     more = f"no room for {', '.join(left_out)}: --json and --csv have them" if left_out else ""
     table = RichTable(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for at, width in zip(shown, widths, strict=True):
