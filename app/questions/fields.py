@@ -34,8 +34,8 @@ ModelOfScenario = Annotated[str | None, _TARGET]
 ModelOrTraces = Annotated[
     str,
     Field(
-        "Target, shipped name or config.json, several by commas; default: that of the first trace,"
-        " without one llama-3.1-8b; of masked blocks llada-8b.",
+        "Target: shipped name or config.json, several by commas. Default: the model of the first"
+        " trace, else llama-3.1-8b; for masked blocks llada-8b.",
         Group.WORKLOAD,
         names="models",
     ),
