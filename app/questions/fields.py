@@ -267,7 +267,7 @@ Dtype = Annotated[
         Group.FORMATS,
         control=Control(
             "Weight format",
-            "Number format of the weights; as published: that of the checkpoint.",
+            "Number format of the weights; as published: the one that the checkpoint is stored in.",
             empty="as published",
         ),
     ),
