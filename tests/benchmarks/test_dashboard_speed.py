@@ -32,7 +32,7 @@ from tests.benchmarks.dashboard_controls import (  # noqa: E402
 from tests.browser.screenshots import CHROMIUM, FLAGS, own_words, served  # noqa: E402
 from tests.browser.steps import headline, query, reached, settled  # noqa: E402
 
-MOST_RATIO_P50, MOST_RATIO_P90 = 1.5, 2.0
+MOST_RATIO_FIRST = 2.0
 CHANGES = 2 * MOST_ROUNDS
 SMALLEST = """
 import streamlit as st
@@ -122,15 +122,6 @@ def table():
             f"{1e3 * each:{width}.0f}" for each, width in ((p50, 8), (p90, 8), (of50, 6), (of90, 6))
         )
         print(f"{page:<12}{name:<18}{changes:>8}{times}{p50 / of50:7.2f}{p90 / of90:7.2f}")
-    if rows:
-        met = sum(
-            p50 <= MOST_RATIO_P50 * of50 and p90 <= MOST_RATIO_P90 * of90
-            for *_, p50, p90, of50, of90 in rows
-        )
-        print(
-            f"{met} of {len(rows)} controls within {MOST_RATIO_P50} x p50 and {MOST_RATIO_P90}"
-            " x p90"
-        )
 
 
 def late_s(times):
@@ -139,7 +130,7 @@ def late_s(times):
 
 
 @pytest.mark.parametrize(("page", "name"), controls())
-def test_a_change_redraws_soon(benchmark, browser, server, smallest, table, aim, page, name):
+def test_a_change_redraws_soon(benchmark, browser, server, smallest, table, page, name):
     ours, theirs = benchmark.pedantic(
         alternating, args=(browser, server, smallest, page, name, CHANGES), rounds=1
     )
@@ -151,8 +142,6 @@ def test_a_change_redraws_soon(benchmark, browser, server, smallest, table, aim,
     )
     table.append((page, name, len(ours), middles[0], lates[0], middles[1], lates[1]))
     print(f"\n{page}, {name}: {len(ours)} changes")
-    aim("p50, times the smallest page's", middles[0] / middles[1], most=MOST_RATIO_P50)
-    aim("p90, times the smallest page's", lates[0] / lates[1], most=MOST_RATIO_P90)
 
 
 def ours_drawn(page):
@@ -224,7 +213,7 @@ def test_the_first_page_shows_soon(benchmark, browser, smallest_words, aim, tmp_
     aim(
         "first headline, times the smallest page's widget",
         ours[SINCE_COMMAND] / theirs[SINCE_COMMAND],
-        most=MOST_RATIO_P90,
+        most=MOST_RATIO_FIRST,
     )
 
 
