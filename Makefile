@@ -50,7 +50,7 @@ bench: setup  ## speed, as ratios to a reference in the same run; only wrong res
 	ROOFTREE_BENCH_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/benchmarks --benchmark-only -s -m "$(MARKS)" \
 	  --benchmark-min-rounds=$(ROUNDS)
 
-bench-browser: setup  ## how soon a slider's change shows in headless Chromium
+bench-browser: setup  ## how soon a change shows in headless Chromium, beside Streamlit's smallest page
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only -s -m browser
 
 CASES ?= 50000

@@ -91,6 +91,8 @@ class Table:
         kind: type of the rows, for heads where there may be none of it; None: theirs.
         heads: above columns whose head the answer alone knows, such as a unit that was asked for.
         spread: columns that hold a list, by name, with a head for every entry: it gets a column.
+        yields: columns that are left out, the first of them first, where a line has no room for
+            all.
     """
 
     title: str
@@ -102,6 +104,7 @@ class Table:
     kind: type | None = None
     heads: Mapping[str, str] = field(default_factory=dict)
     spread: Mapping[str, Sequence[str]] | None = None
+    yields: Sequence[str] = ()
 
 
 def shown_columns(table: Table) -> dict[str, Column]:

@@ -7,7 +7,8 @@ from typing import Annotated, Any, TypedDict
 import numpy as np
 
 from app.answers.answer import Column, Row
-from costmodel.answers.estimate import Estimate, Intervals, Setting
+from costmodel.answers.energy import step_draw, usd_per_million
+from costmodel.answers.estimate import Estimate, Intervals, Setting, needed_bytes
 from costmodel.answers.uncertainty import dominant_terms, term_source
 from costmodel.engines.record.overhead import Overhead
 from costmodel.laws.acceptance import Acceptance
@@ -109,6 +110,39 @@ def point(result: Estimate, spread: Intervals) -> PointEstimate:
         tokens_per_s_interval=pair(spread.tokens_per_s),
         speedup=float(result.speedup),
         speedup_interval=pair(spread.speedup),
+    )
+
+
+class Cost(TypedDict):
+    """What the tokens of a point cost, which several kinds of rows have."""
+
+    memory_bytes: float
+    joules_per_token: float
+    usd_per_million_tokens: float | None
+
+
+def cost(setting: Setting, result: Estimate, *, batch: int, context: int) -> Cost:
+    """Memory, energy and price of an estimate of one point.
+
+    Args:
+        setting: that was estimated.
+        result: the estimate.
+        batch: requests.
+        context: cached tokens per request.
+
+    Returns:
+        Bytes that each device needs, joules of all devices per token, and the price of a million
+        tokens; None where the device has no price.
+    """
+    needed = needed_bytes(setting, result.acceptance, batch=batch, context=context)
+    rate, price = float(result.tokens_per_s), setting.device.price_usd_per_hour
+    watts = step_draw(setting, result.step).watts * setting.devices
+    return Cost(
+        memory_bytes=float(needed),
+        joules_per_token=watts / rate,
+        usd_per_million_tokens=usd_per_million(
+            None if price is None else price * setting.devices, rate
+        ),
     )
 
 

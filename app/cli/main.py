@@ -53,7 +53,7 @@ from app.questions.simulate import SimulateQuestion
 from app.questions.sweep import SweepQuestion
 from app.questions.tree import TreeQuestion
 from app.questions.validate import ValidateQuestion
-from app.render.plain_letters import PLAIN_LETTERS
+from app.render.plain_letters import PLAIN_LETTERS, has_plain_letters_alone
 from hardware_profiles.errors import CollectedError, RooftreeError
 
 HELP_OPTIONS = ("-h", "--help")
@@ -167,7 +167,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # a terminal without the sign µ still gets its answer
-            stream.reconfigure(errors=PLAIN_LETTERS)
+            plain = stream.isatty() and has_plain_letters_alone(os.environ)
+            stream.reconfigure(encoding="ascii" if plain else None, errors=PLAIN_LETTERS)
     try:
         code = command()(arguments, prog_name="rooftree", standalone_mode=False)
         sys.stdout.flush()

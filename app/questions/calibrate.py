@@ -17,9 +17,8 @@ class CalibrateQuestion(ScreenOptions, Question):
     A quarter of the rows (--share) is fitted and the others are scored; --score-only scores the
     same rows without a fit.
 
-    Without tables it measures this machine: --here cpu or --here cuda says which device, --server
-    or --engine llama.cpp which engine, of which --budget, --results, --resume, --base, --threads
-    and --out hold too.
+    Without tables it measures: this machine by --here cpu or --here cuda, an engine by --server or
+    --engine llama.cpp.
     """
 
     answered_by: ClassVar[str] = "app.answers.calibration.calibrate"

@@ -35,8 +35,8 @@ ModelOfScenario = Annotated[str | None, _TARGET]
 ModelOrTraces = Annotated[
     str,
     Field(
-        "Target, shipped name or config.json, several by commas; default: that of the first trace,"
-        " without one llama-3.1-8b; of masked blocks llada-8b.",
+        "Target: shipped name or config.json, several by commas. Default: the model of the first"
+        " trace, else llama-3.1-8b; for masked blocks llada-8b.",
         Group.WORKLOAD,
         names="models",
     ),
@@ -291,7 +291,7 @@ Dtype = Annotated[
         Group.FORMATS,
         control=Control(
             "Weight format",
-            "Number format of the weights; as published: that of the checkpoint.",
+            "Number format of the weights; as published: the one that the checkpoint is stored in.",
             empty="as published",
         ),
     ),

@@ -103,7 +103,7 @@ class TracesCompareQuestion(OutputOptions, Question):
 
 @dataclass(frozen=True, kw_only=True)
 class TracesLossesQuestion(OutputOptions, Question):
-    """Say what is lost where only the mean of a recording is known, or its rates by depth.
+    """Say what is lost where only rates or a mean are known.
 
     Drafts are chosen by the recording, by rates and by the mean, and run on the recording.
     """

@@ -22,11 +22,10 @@ from app.questions.values import MethodName
 class ReplayQuestion(OutputOptions, PlacedOptions, Question):
     """Replay recorded requests with draft lengths and trees.
 
-    Counters without positions (level 0) can answer for chains alone.
+    An engine's counters (level 0) answer for chains alone; trees need a recording.
 
-    --held-out asks what would be run: chains, trees and stop rules chosen by their predicted
-    tokens/s on the device, and policies of papers and engines with their own numbers, at every
-    --batch. Default target: the recorded one.
+    --held-out compares our choice with policies of papers and engines: each chooses on half of the
+    requests and is run on the other half, at every --batch on --device.
     """
 
     answered_by: ClassVar[str] = "app.answers.replay"

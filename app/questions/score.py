@@ -16,8 +16,8 @@ class ScoreQuestion(OutputOptions, Question):
 
     Errors are shown by slices of the rows and by the parts of a prediction that cause them.
 
-    Rows that hold one measurement count once (equal times of equal users, or an equal
-    `measurement`).
+    A measurement that stands in several rows counts once: those of equal users and times, or with
+    the same `measurement`.
     """
 
     answered_by: ClassVar[str] = "app.answers.scoring.score"

@@ -37,12 +37,11 @@ class TreeQuestion(
 
     It lies within a budget of nodes and levels.
 
-    With --model also the tree of most tokens per second there: a draft pass for every level, as
-    wide as its parents, and one pass to verify all nodes; --device, --engine, --batch and --context
-    as in `rooftree predict`.
+    With --model also the fastest tree where that model runs: each level costs a draft pass, and all
+    nodes one pass that verifies them. --device, --engine, --batch and --context say where.
 
-    Where candidates carry prompt tokens (ppd), find the trees of all states together, whose depth
-    the method says.
+    Of a method whose candidates carry prompt tokens (ppd), the trees of all states are found
+    together, as deep as the method drafts.
 
     --acceptance also takes a file: a recorded trace, or a sibling vector as a JSON list (one list
     per depth where they differ). From rates alone, siblings are taken to be tried in turn.

@@ -142,7 +142,7 @@ class MeasuringOptions:
     quick: Annotated[
         bool,
         Field(
-            "Everything an owner of a GPU can learn in 25 minutes; --profile starts the fit.",
+            "Time a GPU, fit its profile (--profile starts it) and score predictions, in 25 minutes.",
             Group.RUN,
         ),
     ] = False

@@ -22,6 +22,7 @@ def print_table(
     *,
     caption: str = "",
     once: Sequence[str] = (),
+    yields: Sequence[str] = (),
 ) -> None:
     """Print a table of at most 100 characters a line; more only where its numbers need them.
 
@@ -34,6 +35,8 @@ def print_table(
         rows: cells by column.
         caption: below it.
         once: columns that, where all rows hold the same, are said once below the title instead.
+        yields: columns that are left out, the first of them first, while a line has no room for
+            all; they are named below, and names in the first column stay whole.
     """
     # loaded here, since `--help` shows no table
     from rich import box
@@ -51,7 +54,19 @@ def print_table(
     # in a notebook rich would print past sys.stdout
     console = Console(highlight=False, markup=False, force_jupyter=False)
     most = min(console.width, WIDEST) if console.is_terminal else WIDEST
-    widths = _widths([columns[at] for at in shown], [cells[at] for at in shown], most)
+
+    def fitted() -> list[int]:
+        heads, held = [columns[at] for at in shown], [cells[at] for at in shown]
+        return _widths(heads, held, most, whole_names=bool(yields))
+
+    widths, left_out = fitted(), []
+    for name in yields:
+        if sum(widths) + _GAP * len(widths) <= most:
+            break
+        left_out += [name for at in shown if columns[at] == name]
+        shown = [at for at in shown if columns[at] != name]
+        widths = fitted()
+    more = f"no room for {', '.join(left_out)}: --json and --csv have them" if left_out else ""
     table = RichTable(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for at, width in zip(shown, widths, strict=True):
         words = _holds_words(cells[at])
@@ -62,7 +77,7 @@ def print_table(
         table.add_row(*(row[at] for at in shown))
     console.width = max(sum(widths) + _GAP * len(widths), most)
     console.print(title, style="bold")
-    for below in (shared, table, caption):
+    for below in (shared, table, caption, more):
         if below:
             console.print(below)
 
@@ -71,18 +86,20 @@ def _holds_words(cells: Sequence[str]) -> bool:
     return any(cell[:1].isalpha() for cell in cells)
 
 
-def _widths(heads: Sequence[str], cells: Sequence[Sequence[str]], most: int) -> list[int]:
+def _widths(
+    heads: Sequence[str], cells: Sequence[Sequence[str]], most: int, *, whole_names: bool
+) -> list[int]:
     """Characters of every column: the widest of heads and of words break until all fit; numbers
-    never do.
+    never do, nor with `whole_names` the words of the first column.
     """
     widths, floors, words = [], [], []
-    for head, column in zip(heads, cells, strict=True):
+    for place, (head, column) in enumerate(zip(heads, cells, strict=True)):
         widths.append(max(map(len, (head, *column)), default=1))
         longest, cell = max(map(len, head.split()), default=1), max(map(len, column), default=0)
         breaks = _holds_words(column)
-        longest_word = min(
-            max((len(word) for text in column for word in text.split()), default=0), _LONGEST_WORD
-        )
+        longest_word = max((len(word) for text in column for word in text.split()), default=0)
+        if place or not whole_names:
+            longest_word = min(longest_word, _LONGEST_WORD)
         floors.append(max(longest, longest_word if breaks and cell > _SHORT_CELL else cell))
         words.append(max(longest, longest_word if breaks else cell))
     fits = sum(words) + _GAP * len(words) <= most
@@ -112,6 +129,7 @@ class DrawnTable:
     heads: list[str]
     cells: list[list[str]]
     once: list[str]
+    yields: list[str]
 
 
 def drawn(table: Table) -> DrawnTable:
@@ -144,6 +162,7 @@ def drawn(table: Table) -> DrawnTable:
         heads=[head for name in table.columns for head in spread.get(name, [heads[name]])],
         cells=lines,
         once=[heads[name] for name in table.once if name in heads],
+        yields=[heads[name] for name in table.yields if name in heads],
     )
 
 
@@ -154,7 +173,14 @@ def show(parts: Iterable[Table | str]) -> None:
             say(part)
             continue
         words = drawn(part)
-        print_table(part.title, words.heads, words.cells, caption=part.caption, once=words.once)
+        print_table(
+            part.title,
+            words.heads,
+            words.cells,
+            caption=part.caption,
+            once=words.once,
+            yields=words.yields,
+        )
 
 
 def _numbers(value: Any) -> list[float]:

@@ -139,7 +139,7 @@ def unmet_at(
         )
         reason = (
             f"{where}: no configuration meets {limits.words}; plain decoding has TTFT"
-            f" {float(ttft) / MILLI:.3g} ms and TPOT {float(step_s) / MILLI:.3g} ms"
+            f" {_milliseconds(float(ttft))} and TPOT {_milliseconds(float(step_s))}"
         )
     return UnmetPoint(
         batch=batch,
@@ -158,3 +158,9 @@ def _memory_words(setting: Setting, a: Acceptance, batch: int, context: int, whe
     except InfeasibleError as error:
         return str(error)
     return ""
+
+
+def _milliseconds(seconds: float) -> str:
+    """A time in words, to three digits and without an exponent."""
+    value = seconds / MILLI
+    return f"{value:,.0f} ms" if value >= 100.0 else f"{value:.3g} ms"

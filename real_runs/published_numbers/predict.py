@@ -43,7 +43,7 @@ def predictions(
     rows: Sequence[PublishedRow],
     *,
     table: Sequence[PublishedRow] = (),
-    progress: Callable[[str], None] = lambda text: None,
+    progress: Callable[[str, int, int], None] = lambda name, done, total: None,
 ) -> list[Prediction]:
     """One answer per row, in order; a row that cannot be answered says why.
 
@@ -51,7 +51,7 @@ def predictions(
         rows: to predict.
         table: where they stand, whose rows of the same source may lend them what was measured
             beside them; empty: as if the rows were the whole table.
-        progress: told what is at work.
+        progress: called with what is at work, and how many of how many rows are done.
     """
     beside: dict[str, list[PublishedRow]] = defaultdict(list)
     published: dict[str, list[PublishedRow]] = defaultdict(list)
@@ -60,8 +60,7 @@ def predictions(
         published[source_of(row)].append(row)
     answers = []
     for index, row in enumerate(rows):
-        if index % 50 == 0:
-            progress(f"{index} of {len(rows)} rows")
+        progress("published numbers", index, len(rows))
         answers.append(
             _prediction(row, tuple(beside[row.source]), tuple(published[source_of(row)]))
         )

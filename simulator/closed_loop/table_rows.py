@@ -7,8 +7,9 @@ a number. Leaves out reading files (the app) and values by column (`simulator.cl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -123,6 +124,7 @@ def answer_rows(
     file: str,
     seed: int = 0,
     constants: Constants | None = None,
+    progress: Callable[[str, int, int], None] = lambda name, done, total: None,
 ) -> list[RowAnswer]:
     """Answer every row of a table, in order.
 
@@ -131,6 +133,7 @@ def answer_rows(
         file: where they come from, for messages.
         seed: of the draws behind the intervals.
         constants: in the place of those that were fitted to serving runs; None: as shipped.
+        progress: called with the name of the file, and how many of how many rows are answered.
 
     Raises:
         InputError: a value that no table can mean (text for a number, a count below 0); names file,
@@ -146,9 +149,12 @@ def answer_rows(
             answers[index] = replace(answers[index], reason=str(error))
             continue
         groups.setdefault(question.key, []).append((index, question))
+    done, total = 0, sum(map(len, groups.values()))
     for members in groups.values():
         for index, answer in _answered(members, seed):
             answers[index] = replace(answer, id=parsed[index]["id"])
+            done += 1
+            progress(f"rows of {Path(file).name}", done, total)
     return answers
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from app.answers.cells import MarkedCell
 from app.answers.drafting import draft_words, drafting
-from app.answers.estimates import acceptance, pair, phases, point, provenance
+from app.answers.estimates import acceptance, cost, pair, phases, point, provenance
 from app.answers.feasible import nearest_changes
 from app.answers.optimize.rows import (
     CarriedRow,
@@ -212,13 +212,14 @@ def estimated(picked: search.Choice, answer: Recommendation) -> dict[str, Any]:
         picked: with its estimate.
         answer: what was found.
     """
-    result = picked.result
+    result, setting = picked.result, picked.contender.setting
     return {
         **point(result, picked.intervals),
+        **cost(setting, result, batch=picked.batch, context=picked.context),
         "tpot_s": float(result.step_s) / picked.acceptance.tokens_per_step,
         "limit": str(result.step.limit),
         "breakdown_s": phases(result),
-        "provenance": provenance(picked.contender.setting, result, answer.source(picked)),
+        "provenance": provenance(setting, result, answer.source(picked)),
         "configuration": answer.configuration(picked).to_json(),
     }
 

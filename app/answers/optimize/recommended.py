@@ -382,4 +382,7 @@ def _winners(
     yield from map(folded, words.cell_lines(cells, searches))
     yield from reason_lines(unmet, names)
     if limits.limited:
-        yield f"limits: {limits.words}, the first token being that of a prompt of the context's length"
+        yield (
+            f"limits: {limits.words}; TTFT is that of a prompt as long as the context, processed"
+            " alone"
+        )

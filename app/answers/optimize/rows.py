@@ -76,6 +76,11 @@ class ChoiceRow(Candidate):
         Interval | None, Column("Interval of the tokens per second.")
     ] = None
     speedup_interval: Annotated[Interval | None, Column("Interval of the speedup.")] = None
+    memory_bytes: Annotated[float | None, Column("That each device needs.", unit="bytes")] = None
+    joules_per_token: Annotated[float | None, Column("Energy of all devices.", "J/token")] = None
+    usd_per_million_tokens: Annotated[
+        float | None, Column("Price of the tokens; none where the device has none.", "$/Mtoken")
+    ] = None
     limit: Annotated[str | None, Column("What the step waits for.")] = None
     breakdown_s: Annotated[Phases | None, Column("Where the step's time goes.")] = None
     provenance: Annotated[ProvenanceRow | None, Column("Where the numbers come from.")] = None

@@ -10,7 +10,7 @@ import numpy as np
 from app.answers.answer import Answer
 from app.answers.cells import MarkedCell, cells_of, marked, runnable
 from app.answers.drafting import drafting
-from app.answers.estimates import acceptance, phases, point, uncertain_terms
+from app.answers.estimates import acceptance, cost, phases, point, uncertain_terms
 from app.answers.explanations import ExplainedStep, explained_step, roofs_of
 from app.answers.feasible import Settings, require_cell, settings_of
 from app.answers.planned import planned_answer
@@ -57,13 +57,15 @@ _USUAL = [0, 3, 5]
 
 class _Wanted(NamedTuple):
     """What rows say beside the step: throughput of requests of mean prompt and output, where the
-    time goes, and whether limits of latency are met.
+    time goes, whether limits of latency are met, and within which bounds a replay puts a policy's
+    tokens per pass.
     """
 
     whole: tuple[float, float] | None
     seed: int
     explain: bool
     limits: Limits
+    pace: tuple[float, float] | None
 
 
 class _Cell(NamedTuple):
@@ -105,7 +107,8 @@ def answer(question: PredictQuestion) -> Answer:
         " answer them",
     )
     limits = asked_limits(question)
-    wanted = _Wanted(_whole(source, question), question.seed, question.explain, limits)
+    pace = None if source is None else source.own_tokens_interval
+    wanted = _Wanted(_whole(source, question), question.seed, question.explain, limits, pace)
     if question.config is not None:
         if "batch" not in stated and chosen.batch is not None:
             batches = (chosen.batch,)
@@ -318,6 +321,7 @@ def _point(cell: _Cell, a: Acceptance, batch: int, context: int, wanted: _Wanted
         "tokens_per_step": a.tokens_per_step,
         "proposal_ratio": a.proposal_ratio,
         **point(result, spread),
+        **cost(setting, result, batch=batch, context=context),
         "limit": str(result.step.limit),
         "rule": a.rule or None,
         "remark": "; ".join(filter(None, (a.remark, beyond))),
@@ -325,6 +329,8 @@ def _point(cell: _Cell, a: Acceptance, batch: int, context: int, wanted: _Wanted
         "dominant_uncertainty": uncertain_terms(setting, result),
     }
     row["tpot_s"] = float(result.step_s) / a.tokens_per_step
+    if wanted.pace is not None and a.draft_tokens:
+        row["tokens_per_step_interval"] = wanted.pace
     if wanted.limits.limited:
         first = first_token_s(setting, a, result.step_s, batch, context)
         row["ttft_s"] = float(first)

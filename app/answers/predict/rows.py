@@ -36,6 +36,11 @@ class PredictionRow(Row):
     speedup: Annotated[float, Column("Against no speculation.", decimals=2)]
     speedup_interval: Annotated[Interval, Column("Its interval.")]
     tpot_s: Annotated[float, Column("Mean time per output token.", "TPOT", "s")]
+    memory_bytes: Annotated[float, Column("That each device needs.", unit="bytes")]
+    joules_per_token: Annotated[float, Column("Energy of all devices.", "J/token")]
+    usd_per_million_tokens: Annotated[
+        float | None, Column("Price of the tokens; none where the device has none.", "$/Mtoken")
+    ]
     ttft_s: Annotated[
         float | None,
         Column(
@@ -170,8 +175,8 @@ class Predictions(Answer):
             yield LOPSIDED
         if self.limits.limited:
             yield (
-                f"limits: {self.limits.words}, the first token being that of a prompt of the"
-                " context's length"
+                f"limits: {self.limits.words}; TTFT is that of a prompt as long as the context,"
+                " processed alone"
             )
         if inputs["borrowed"] and not any("borrowed" in remark for remark in self.remarks):
             yield "acceptance borrowed: it is that of another model"

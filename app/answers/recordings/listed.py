@@ -111,6 +111,7 @@ class ShippedTraces(Answer):
             ],
             caption="brackets: 80 % intervals; `traces inspect NAME` tells more",
             once=["target", "method", "device_words", "licence"],
+            yields=["requests", "licence", "device_words", "target", "draft", "method"],
         )
         repeated = {
             (row.method, row.target): (row.repeat_tokens_ratio, row.repeat_seconds_ratio)

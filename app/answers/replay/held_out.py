@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from app.answers.progress import counting
 from app.answers.replay.rows import (
     HalvesOfDraft,
     HeldOutBatch,
@@ -54,6 +55,7 @@ def answer_held_out(question: ReplayQuestion) -> HeldOutPolicies:
         match_rate=question.match_rate,
         splits=question.splits,
         seed=question.seed,
+        quiet=question.quiet or question.json,
     )
     return HeldOutPolicies(
         inputs=inputs_of(question, trace=str(file), model=rows[0].model), held_out=rows
@@ -69,6 +71,7 @@ def held_out_batches(
     splits: int,
     match_rate: float | None = None,
     seed: int = 0,
+    quiet: bool = True,
 ) -> list[HeldOutBatch]:
     """Every policy on halves of a recording: one row per batch.
 
@@ -81,6 +84,7 @@ def held_out_batches(
         splits: times that the requests are halved.
         match_rate: share of steps with a proposal, where the recording does not tell.
         seed: of the splits.
+        quiet: show no progress.
 
     Raises:
         InputError: a recording without positions, of one request, names that make no sense, or no
@@ -96,14 +100,16 @@ def held_out_batches(
     if placed.draft_model is not None and not loads(source.method, placed.draft_model):
         placed = replace(placed, draft_model=None)
     (source,) = competing(placed, [source])
-    comparisons = compare_policies(
-        source,
-        build_setting(drafter_question(placed, source)),
-        batches=batches,
-        context=context,
-        splits=splits,
-        seed=seed,
-    )
+    with counting(quiet) as report:
+        comparisons = compare_policies(
+            source,
+            build_setting(drafter_question(placed, source)),
+            batches=batches,
+            context=context,
+            splits=splits,
+            seed=seed,
+            progress=report,
+        )
     return [_batch(comparison, source.method, model) for comparison in comparisons]
 
 

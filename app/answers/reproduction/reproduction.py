@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from app.answers.progress import progress_line
+from app.answers.progress import counting
 from app.answers.reproduction.rows import (
     ErrorSizes,
     NoiseRow,
@@ -49,7 +49,7 @@ def answer(question: ReproduceQuestion) -> Reproduction:
     slugs = {load_method(name).slug for name in names}
     tables = [(str(path), read_rows(path)) for path in question.rows or []]
     tables = tables or [("", reported_rows(sorted(slugs)))]
-    with progress_line(question.quiet or question.json) as progress:
+    with counting(question.quiet or question.json) as progress:
         predicted = [
             (file, prediction)
             for file, table in tables

@@ -6,9 +6,10 @@ rest of the table for every group that is left out. Families (model, device, eng
 halves. Leaves out mechanisms: those were found on published runs, and no refit can unlearn them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.answers.progress import Report
 from app.answers.scoring.conformal import HALVES, half_of
 from app.answers.scoring.measured import family, measured_times
 from app.answers.scoring.names import shape
@@ -22,7 +23,7 @@ GROUPS = ("model", "device", "family")
 
 
 def held_out(
-    records: Sequence[Record], *, by: str, file: str, seed: int, progress: Callable[[str], None]
+    records: Sequence[Record], *, by: str, file: str, seed: int, progress: Report
 ) -> tuple[list[RowAnswer], list[LeftOutFamily]]:
     """Answers of every row, with constants fitted to the rows of other groups, and these constants
     by group.
@@ -32,7 +33,7 @@ def held_out(
         by: `model` (equal shapes are one), `device`, or `family`: one half of the families.
         file: where they come from, for messages.
         seed: of the draws behind the intervals, and of the halves.
-        progress: takes a line as each group begins.
+        progress: called with what is fitted, and how many of how many groups are done.
 
     Raises:
         InputError: one group alone, or nothing in the others to fit to.
@@ -48,8 +49,8 @@ def held_out(
         )
     answers: dict[int, RowAnswer] = {}
     fitted = []
-    for name, rows in groups.items():
-        progress(f"fitting without {name}")
+    for place, (name, rows) in enumerate(groups.items()):
+        progress(f"fits without one {by}", place, len(groups))
         own = set(rows)
         constants = fit(
             _usable([record for index, record in enumerate(records) if index not in own])

@@ -1,10 +1,10 @@
 """`score`: how far off is the model on tables of measured serving runs, where, and through what?"""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from app.answers.progress import progress_line
+from app.answers.progress import Report, counting
 from app.answers.scoring.baseline import read_baseline
 from app.answers.scoring.conformal import half_of, with_conformal_intervals
 from app.answers.scoring.held_out import GROUPS, held_out
@@ -46,7 +46,7 @@ def answer(question: ScoreQuestion) -> ScoredRuns:
         raise InputError(f"must be one of {', '.join(GROUPS)}", key="--leave-out", value=by)
     other = None if baseline is None else read_baseline(baseline)
     left_out: list[LeftOutFamily] = []
-    with progress_line(question.quiet or question.json) as progress:
+    with counting(question.quiet or question.json) as progress:
         records, answers = _answered(question, progress)
         if by:
             other = _times_by_id(measurements(records, answers)[0])
@@ -79,18 +79,15 @@ def answer(question: ScoreQuestion) -> ScoredRuns:
     )
 
 
-def _answered(
-    question: ScoreQuestion, progress: Callable[[str], None]
-) -> tuple[Records, list[RowAnswer]]:
+def _answered(question: ScoreQuestion, progress: Report) -> tuple[Records, list[RowAnswer]]:
     """Rows of all tables and their answers."""
     more = (*MARKS, *(name for names in COLUMNS.values() for name in names))
     records: Records = []
     answers: list[RowAnswer] = []
     for table in question.tables:
         own = with_launches(read_records(table, more=more), question.launch, file=str(table))
-        progress(f"answering {len(own)} rows of {table.name}")
         records += own
-        answers += answer_rows(own, file=str(table), seed=question.seed)
+        answers += answer_rows(own, file=str(table), seed=question.seed, progress=progress)
     return records, answers
 
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from app.answers.predict.rows import PredictionRow, Predictions
-from app.dashboard.answer import Card, DeferredAnswer, PageAnswer, scenario, setting_of
+from app.dashboard.answer import Card, DeferredAnswer, PageAnswer, scenario
 from app.dashboard.answers.every_device import (
     asked_plans,
     device_rows,
@@ -37,9 +37,6 @@ from app.dashboard.wording import error_words
 from app.questions.predict import PredictQuestion
 from app.render.charts.charts import digits
 from app.render.charts.roofline_chart import roofline_figure, step_bar_figure
-from costmodel.answers.energy import step_draw, usd_per_million
-from costmodel.answers.estimate import estimate, footprint_of
-from costmodel.laws.acceptance import Acceptance
 from hardware_profiles.errors import InfeasibleError, InputError
 from hardware_profiles.units import GIB, MILLI
 
@@ -83,9 +80,8 @@ def answer_hardware(state: State) -> PageAnswer:
     assert isinstance(answer, Predictions)
     row = _only(answer)
     assert row.explain is not None
-    point = _point(row, state)
     sold, title = as_sold(state), device_words(state)
-    beside = [_shown(title, point)]
+    beside = [_shown(title, row)]
     if is_modified(state):
         name = f"{shown_device(state.device)}, as sold"
         beside.append(_shown(name, _described(_configured(sold))))
@@ -99,8 +95,8 @@ def answer_hardware(state: State) -> PageAnswer:
         numbers=[
             ("Whole batch", f"{digits(row.tokens_per_s)} tokens/s"),
             ("Speedup of drafting", f"{digits(row.speedup)}×"),
-            ("Energy", f"{digits(point['joules'])} J per token"),
-            ("Price", _dollars(point["usd"])),
+            ("Energy", f"{digits(row.joules_per_token)} J per token"),
+            ("Price", _dollars(row.usd_per_million_tokens)),
         ],
         cards=[
             Card(
@@ -186,35 +182,13 @@ def _own_plan(state: State) -> list[Row]:
     return plan_rows(asked_plans(state, [device_place(state.device)]))
 
 
-def _acceptance(state: State) -> Acceptance:
-    return chain(drafters(state)[0], state.draft_tokens, seed=state.seed)
-
-
-def _point(row: PredictionRow, state: State) -> Row:
-    """A prediction with the price and the energy of its tokens."""
-    setting, a = setting_of(scenario(state)), _acceptance(state)
-    needed = footprint_of(setting, a, batch=state.batch, context=state.context)
-    step = estimate(setting, a, batch=state.batch, context=state.context).step
-    rate, devices = row.tokens_per_s, setting.deployment.tensor_parallel
-    price = setting.device.price_usd_per_hour
-    return {
-        "tokens_per_s": rate,
-        "speedup": row.speedup,
-        "step_s": row.step_s,
-        "limit": row.limit,
-        "memory_bytes": float(needed.total_bytes),
-        "usd": None if price is None else usd_per_million(price * devices, rate),
-        "joules": float(step_draw(setting, step).watts) * devices / rate,
-    }
-
-
 @lru_cache(maxsize=64)
-def _described(state: State) -> Row | str:
+def _described(state: State) -> PredictionRow | str:
     """A point of a device as it is sold, or why there is none."""
     try:
         answer = asked_hardware(state).changed(explain=None).answer()
         assert isinstance(answer, Predictions)
-        return _point(_only(answer), state)
+        return _only(answer)
     except (InfeasibleError, InputError) as error:
         return error_words(error)
 
@@ -245,24 +219,20 @@ def _best_layouts(state: State) -> list[Row]:
     return device_rows(scenario(state), chains, state)
 
 
-def _shown(name: str, row: Row | str) -> Row:
-    empty = "–"
-    if isinstance(row, str):
-        row = {"limit": row}
+def _shown(name: str, row: PredictionRow | str) -> Row:
+    """A line of the table; of a device that has no prediction, why."""
+    known = row if isinstance(row, PredictionRow) else None
+    usd = None if known is None else known.usd_per_million_tokens
     return {
         "device": name,
-        "tokens/s": _rounded(row.get("tokens_per_s"), 1),
-        "speedup (×)": _rounded(row.get("speedup"), 3),
-        "step (ms)": _rounded(row["step_s"] / MILLI if "step_s" in row else None, 3),
-        "$ per million tokens": _rounded(row.get("usd"), 3),
-        "J per token": _rounded(row.get("joules"), 4),
-        "memory (GiB)": _rounded(row["memory_bytes"] / GIB if "memory_bytes" in row else None, 1),
-        "limited by": row.get("limit", empty),
+        "tokens/s": None if known is None else round(known.tokens_per_s, 1),
+        "speedup (×)": None if known is None else round(known.speedup, 3),
+        "step (ms)": None if known is None else round(known.step_s / MILLI, 3),
+        "$ per million tokens": None if usd is None else round(usd, 3),
+        "J per token": None if known is None else round(known.joules_per_token, 4),
+        "memory (GiB)": None if known is None else round(known.memory_bytes / GIB, 1),
+        "limited by": row if isinstance(row, str) else row.limit,
     }
-
-
-def _rounded(value: float | None, decimals: int) -> float | None:
-    return None if value is None else round(value, decimals)
 
 
 def _dollars(value: float | None) -> str:

@@ -30,12 +30,12 @@ from app.dashboard.state import State
 from app.questions.optimize import OptimizeQuestion
 from app.questions.predict import PredictQuestion
 from app.render.charts.charts import NEUTRAL, PALETTE, digits, framed, pace_words
-from costmodel.answers.estimate import Setting, needed_bytes, step_cost
+from costmodel.answers.estimate import Setting, step_cost
 from costmodel.answers.fit import fits
 from costmodel.answers.steps.step import StepCost
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
-from costmodel.laws.acceptance import Acceptance, geometric
+from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.pricing import within
 from costmodel.passes.ops import Array, Mask
@@ -479,23 +479,18 @@ def _numbers(
 ) -> list[tuple[str, str]]:
     where = f"batch {state.batch:,}, context {state.context:,}"
     if isinstance(here, RecommendedCells):
-        return [
-            (f"At {where}", MISSED[here.unmet[0].misses]),
-            _memory(setting, geometric(0.0, 0), state),
-        ]
+        return [(f"At {where}", MISSED[here.unmet[0].misses])]
     (row,) = here.rankings.choices
     return [
         (f"Best K at {where}", str(row.draft_tokens) if row.draft_tokens else "off"),
         ("Speedup", f"{digits(row.speedup)}×"),
         ("Limited by", row.limit or ""),
-        _memory(setting, here.recommendation.winners[0].acceptance, state),
+        ("Memory per device", _memory_words(row.memory_bytes or 0.0, setting)),
     ]
 
 
-def _memory(setting: Setting, a: Acceptance, state: State) -> tuple[str, str]:
-    needed = float(needed_bytes(setting, a, batch=state.batch, context=state.context))
-    available = setting.device.memory_bytes
-    return "Memory per device", f"{needed / GIB:.1f} of {available / GIB:.1f} GiB"
+def _memory_words(needed: float, setting: Setting) -> str:
+    return f"{needed / GIB:.1f} of {setting.device.memory_bytes / GIB:.1f} GiB"
 
 
 def _notes(setting: Setting, state: State, draft_tokens: int) -> list[str]:

@@ -72,6 +72,8 @@ def answer_pareto(state: State) -> PageAnswer:
     pace = least or (own.user_tokens_per_s if own is not None else 0.0)
     best = most_per_device(points, pace)
     own, best = (point and predicted(asked, point) for point in (own, best))
+    shown = (own or best) if best is not None or least is None else None
+    shown = shown or predicted(asked, front[0])  # nothing is as fast: the fastest that there is
     price = contender.setting.device.price_usd_per_hour
     line = cache(lambda point: asked_at(asked, point).line)
     answered = {point: asks(values) for point, values in _questions(points).items()}
@@ -83,17 +85,16 @@ def answer_pareto(state: State) -> PageAnswer:
         carried=lambda point: (point != own and answered.get(point)) or line(point),
         usd_per_hour=price,
     )
-    shown = own or best or front[0]
     return PageAnswer(
         headline=(
             _headline(own, best, state)
             if least is None
-            else f"{_limited(state, within, price)}; {_most(best)}"
+            else f"{_limited(state, within, price)}; {_most(best, shown)}"
         ),
         command=line(shown),
         engines=_starts(contender.configuration, own or best, state),
         changes=_changes([point for point in front if answered.get(point)], own),
-        numbers=_numbers(own or best, best, price),
+        numbers=_numbers(shown, best, price),
         cards=[
             Card(
                 title="Tokens per user against tokens per device",
@@ -284,9 +285,15 @@ def _limited(state: State, within: Mapping[Layout, MostUsers], price: float | No
     )
 
 
-def _most(best: LayoutPoint | None) -> str:
+def _most(best: LayoutPoint | None, fastest: LayoutPoint) -> str:
+    """The layout with most tokens a device within the limit; where none is, the fastest for a
+    user.
+    """
     if best is None:
-        return "no layout that was tried is as fast"
+        return (
+            f"no layout that was tried is as fast: the fastest ({point_words(fastest)}) gives every"
+            f" user {digits(fastest.user_tokens_per_s)} tokens/s"
+        )
     return (
         f"{point_words(best)} brings most per device: {digits(best.device_tokens_per_s)} tokens/s"
     )
@@ -316,14 +323,12 @@ def _lifted(state: State, within: Mapping[Layout, MostUsers]) -> list[str]:
 
 
 def _numbers(
-    own: LayoutPoint | None, best: LayoutPoint | None, price: float | None
+    shown: LayoutPoint, best: LayoutPoint | None, price: float | None
 ) -> list[tuple[str, str]]:
-    if own is None:
-        return []
     numbers = [
-        ("Per user", f"{digits(own.user_tokens_per_s)} tokens/s"),
-        ("Per device", f"{digits(own.device_tokens_per_s)} tokens/s"),
-        ("Price", _dollars(own, price)),
+        ("Per user", f"{digits(shown.user_tokens_per_s)} tokens/s"),
+        ("Per device", f"{digits(shown.device_tokens_per_s)} tokens/s"),
+        ("Price", _dollars(shown, price)),
     ]
     if best is not None:
         numbers.append(

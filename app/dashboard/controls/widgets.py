@@ -15,6 +15,7 @@ from app.dashboard.held import (
     SHOWN,
     is_held_method,
     model_name,
+    model_place,
     shown_device,
     understood,
 )
@@ -40,6 +41,7 @@ from app.dashboard.state import (
 from app.dashboard.wording import KNOWN_BY as KNOWN_BY_WORDS
 from app.dashboard.wording import error_words
 from costmodel.acceptance_library import published
+from costmodel.architectures.library import load_model
 from costmodel.method_library import load_method
 from costmodel.optimizers.candidates.policy_grid import threshold_values
 from hardware_profiles.errors import InputError
@@ -193,7 +195,7 @@ def _widget(name: str, state: State, key: str) -> None:
             choices.index(value),
             key=key,
             help=text,
-            format_func=lambda choice: _shown(name, choice),
+            format_func=lambda choice: _shown(name, choice, state),
             **more,
         )
     elif control.ticks:
@@ -335,9 +337,11 @@ def _choices(name: str, state: State) -> list[str]:
     return choices if FIELDS[name].default != "" or "" in choices else ["", *choices]
 
 
-def _shown(name: str, value: str) -> str:
+def _shown(name: str, value: str, state: State) -> str:
     if name == "known_by":
         return KNOWN_BY_WORDS[value]
     if name == "device":
         return shown_device(value)
+    if name == "dtype" and not value:
+        return f"{control_of(name).empty} ({load_model(model_place(state.model)).dtype})"
     return value or control_of(name).empty

@@ -79,6 +79,8 @@ class Source:
         refine: the policy by which a method that refines masked blocks reaches its tokens per step;
             None: its own rule.
         canvas_tokens: of such a method; None: the entry's.
+        own_tokens_interval: within which a replay puts them where the policy was not recorded
+            itself; None: nothing is known of it.
         prompts: recorded prompts of masked decoding, on which policies can be replayed; None:
             there are none, or one policy was replayed.
     """
@@ -89,6 +91,7 @@ class Source:
     path: Path | None = None
     rates: DepthRates | None = None
     own_tokens_per_step: float | None = None
+    own_tokens_interval: tuple[float, float] | None = None
     looked_up: bool = False
     about: str = ""
     figure: Match | None = None
@@ -378,6 +381,7 @@ def confidence_source(
         method=method,
         kind="recorded",
         own_tokens_per_step=replay.tokens_per_step,
+        own_tokens_interval=replay.tokens_per_step_interval,
         about=f"{about}, by {policy.name}: {trace_name(path)}",
         path=path,
         model=trace.provenance.model,

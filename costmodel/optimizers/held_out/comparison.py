@@ -8,7 +8,7 @@ Reference: Nadeau and Bengio 2003, Inference for the generalization error, secti
 of a mean over halves that share requests, which holds what was chosen on and what was run on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -153,6 +153,7 @@ def compare_policies(
     context: int,
     splits: int = SPLITS,
     seed: int = 0,
+    progress: Callable[[str, int, int], None] = lambda name, done, total: None,
 ) -> list[PolicyComparison]:
     """Every policy on halves of a recording, at every batch.
 
@@ -163,6 +164,7 @@ def compare_policies(
         context: cached tokens per request.
         splits: times that the requests are halved, >= 1.
         seed: of the splits.
+        progress: called with the batch at work, and how many of how many are done.
 
     Raises:
         InputError: a source without positions, too few requests, or no split.
@@ -181,15 +183,16 @@ def compare_policies(
         for _ in range(splits)
         for part in split_halves(trace, generator)
     ]
-    comparisons = []
+    comparisons, done = [], 0
     for place, batch in enumerate(batches):
-        ours = _outcome(OURS, halves, place)
+        outcomes = {}
+        for policy in (OURS, SCHEDULE, *PUBLISHED):
+            progress("policies at each batch", done, len(batches) * (2 + len(PUBLISHED)))
+            outcomes[policy] = _outcome(policy, halves, place)
+            done += 1
+        ours, schedule = outcomes[OURS], outcomes[SCHEDULE]
         assert ours is not None
-        published = [
-            outcome
-            for policy in PUBLISHED
-            if (outcome := _outcome(policy, halves, place)) is not None
-        ]
+        published = [o for policy in PUBLISHED if (o := outcomes[policy]) is not None]
         published.sort(key=lambda outcome: -outcome.tokens_per_s)
         bounds = _oracles(halves[:2], place)
         comparisons.append(
@@ -197,7 +200,7 @@ def compare_policies(
                 batch=batch,
                 context=context,
                 ours=ours,
-                schedule=_outcome(SCHEDULE, halves, place),
+                schedule=schedule,
                 published=published,
                 step_oracle=bounds[0],
                 request_oracle=bounds[1],

@@ -102,3 +102,18 @@ def test_what_all_rows_share_is_said_once():
     assert shared[1].strip() == "context 1,024" and "1,024" not in "".join(shared[2:])
     assert "batch" in shared[2]
     assert not any("context" in line for line in lines_of("t", ["a", "context"], [["1", ""]]))
+
+
+names = st.text("abcdefghij-", min_size=1, max_size=WIDEST - 30)
+
+
+@given(st.lists(st.tuples(names, words, words), min_size=1))
+def test_names_stay_whole_where_other_columns_yield(cells):
+    rows = [[*row, "16.2 [15.1–17.3]"] for row in cells]
+    heads = ["name", "remark", "what else", "speedup"]
+    lines = lines_of("t", heads, rows, yields=["what else", "remark"])
+    assert all(len(line) <= WIDEST for line in lines)
+    starts = [line.split()[0] for line in lines if line.endswith("17.3] ")]
+    assert starts == [name for name, *_ in cells]
+    for head in ("what else", "remark"):
+        assert any(head in line for line in lines), "it is there, or said to be left out"

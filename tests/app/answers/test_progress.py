@@ -2,9 +2,15 @@
 
 import io
 import sys
+from pathlib import Path
+
+import pytest
 
 from app.answers import progress
-from app.answers.progress import counted_lines, counting, progress_line
+from app.answers.progress import counted_lines, counting, listening, progress_line
+from tests.app.conftest import run
+
+RUNS = Path(__file__).parents[2] / "golden" / "runs.csv"
 
 
 class Terminal(io.StringIO):
@@ -56,3 +62,22 @@ def test_a_terminal_sees_what_is_being_done(monkeypatch, capsys):
     shown = screen.getvalue()
     assert "prefill-first" in shown and "100%" in shown
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("score", RUNS),
+        ("reproduce", "eagle-3"),
+        ("replay", "smollm2-135m--prompt-lookup--greedy", "--held-out", "--splits", "1"),
+    ],
+)
+def test_long_work_says_how_far_it_is(words):
+    reports = []
+    with listening(lambda *report: reports.append(report)):
+        assert run(*words).code == 0
+    assert reports and all(done <= total for _, done, total in reports)
+    for name, total in {(name, total) for name, _, total in reports}:
+        counts = [done for each, done, whole in reports if (each, whole) == (name, total)]
+        assert counts == sorted(counts) and total >= len(set(counts))

@@ -416,6 +416,26 @@ def test_plain_encodings_get_plain_signs():
     assert done.stdout.isascii() and "\\u" not in done.stdout and "\x1b" not in done.stdout
 
 
+@pytest.mark.parametrize(
+    "named", [{"TERM": "dumb"}, {"LANG": "C"}, {"LC_ALL": "POSIX", "LANG": "de_DE.UTF-8"}]
+)
+def test_a_terminal_that_draws_plain_letters_alone_gets_these(named):
+    told = {name: text for name, text in os.environ.items() if not name.startswith(("LC_", "LANG"))}
+    ours, theirs = os.openpty()
+    with os.fdopen(theirs, "w") as terminal:
+        done = installed(
+            *("predict", "--model", "gpt2", "--draft-tokens", "0"),
+            env=told | named,
+            capture_output=False,
+            stdout=terminal,
+            stderr=terminal,
+        )
+    with os.fdopen(ours, "rb") as read:
+        shown = read.read1(1 << 16)
+    assert done.returncode == 0 and b"gpt2" in shown
+    assert shown.isascii()
+
+
 def test_a_file_name_that_is_no_text_does_no_harm(files, tmp_path):
     name = tmp_path / os.fsdecode(b"v\xff.json")
     name.write_bytes(files.vector.read_bytes())

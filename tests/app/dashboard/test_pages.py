@@ -286,6 +286,17 @@ def test_how_sure_names_no_folder_of_the_server():
     assert "config" in sentence and "rooftree-models" not in sentence
 
 
+@pytest.mark.parametrize(
+    ("model", "format"), [("llama-3.1-8b", "bf16"), ("deepseek-v3", "fp8-block")]
+)
+def test_the_published_format_is_named(model, format):
+    app = opened(page="map", model=model, device="h200-sxm", tp=8)
+    weights = control(app, "dtype")
+    assert weights.value == "" and weights.options[0] == f"as published ({format})"
+    weights.set_value("fp8").run()
+    assert is_calm(app) and "--dtype fp8 " in codes(app)[0]
+
+
 def test_the_bar_says_that_the_device_is_a_modified_one():
     assert words("Hardware", State(memory_gb=40.0)) == "1 × h100-sxm, modified · vllm"
     assert words("Hardware", State()) == "1 × h100-sxm · vllm"

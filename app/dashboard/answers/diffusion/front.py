@@ -110,11 +110,14 @@ def front_answer(
         f"Policies of the rule at batch {batch:,}; prompts: {prompts}. Nothing beats those on the"
         " front in both."
     )
-    best = _shown([row for row in rows if row.meets_floor])
+    tables = {
+        "On the front, fastest first": [row for row in rows if row.on_front],
+        "Fastest policies at that agreement": [row for row in rows if row.meets_floor][:MOST_ROWS],
+    }
     return DeferredAnswer(
         notes=[_best(result, rows, floor)],
         cards=[lower(Card(title="Speed against agreement", note=note, figure=figure))],
-        tables=[("Fastest policies at that agreement", best)] if best else [],
+        tables=[(title, _shown(own)) for title, own in tables.items() if own],
     )
 
 
@@ -193,7 +196,7 @@ def _shown(rows: Sequence[PolicyRow]) -> Sequence[Row]:
             "× the twin": _rounded(row.speedup, 3),
             "on the front": "yes" if row.on_front else "",
         }
-        for row in rows[:MOST_ROWS]
+        for row in rows
     ]
 
 

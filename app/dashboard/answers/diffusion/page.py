@@ -242,8 +242,8 @@ def _headline(state: State, replay: RefineReplay, speeds: _Speeds) -> str:
 
 
 def _numbers(replay: RefineReplay, speeds: _Speeds) -> list[tuple[str, str]]:
-    low, high = replay.tokens_per_step_interval
-    spread = "" if replay.is_exact else f" ({digits(low)}–{digits(high)})"
+    low, high = speeds.at_batch.tokens_per_step_interval
+    spread = f" ({digits(low)}–{digits(high)})" if low < high else ""
     agreement = replay.agreement
     lowest, highest = (100 * float(bound.mean()) for bound in (agreement.lower, agreement.upper))
     bounds = f" ({lowest:.0f}–{highest:.0f})" if lowest < highest else ""

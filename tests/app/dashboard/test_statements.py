@@ -1,0 +1,87 @@
+"""What every page must say right, whatever the question: models, devices, formats and lengths by
+their names, fronts with all their points, and how far off predictions are."""
+
+import re
+
+import pytest
+
+from app.dashboard.answers.diffusion.page import answer_diffusion
+from app.dashboard.answers.hardware import asked_hardware
+from app.dashboard.answers.pareto import answer_pareto
+from app.dashboard.answers.serving import asked_serving
+from app.dashboard.answers.validation.page import answer_validation
+from app.dashboard.pages import answered, answering
+from app.dashboard.state import PAGES, State
+from hardware_profiles.errors import RooftreeError
+from tests.every import every
+
+pytestmark = pytest.mark.heavy
+OF_A_MODEL = [page for page in PAGES if page not in ("trace", "validation")]
+
+
+def line_of(state):
+    """The command line of a page's answer, of a simulation before it is run."""
+    return asked_serving(state).line if state.page == "serving" else answered(state).command
+
+
+@every("page", OF_A_MODEL)
+def test_a_release_of_the_same_shape_keeps_its_name_on_every_page(page):
+    line = line_of(State(page=page, model="llama-3.3-70b", tp=4))
+    assert "--model llama-3.3-70b " in line
+
+
+@every("page", OF_A_MODEL)
+def test_a_changed_device_is_asked_about_on_every_page(page):
+    line = line_of(State(page=page, bandwidth_ratio=0.5, memory_ratio=2.0))
+    for key in ("bandwidth_bytes_per_s", "memory_bytes"):
+        assert f"--set device.{key}=" in line
+
+
+@every("page", OF_A_MODEL)
+def test_a_masked_model_is_never_answered_with_what_it_cannot_run(page):
+    state = State(page=page, model="llada-8b", count=4, prompt_tokens=16, output_tokens=4)
+    try:
+        answer = answering(page)(state, *([lambda *told: None] * (page == "serving")))
+    except RooftreeError as error:
+        assert re.search("masked blocks", str(error))
+        return
+    assert "--method fast-dllm" in answer.command and not answer.engines
+    assert "n-gram" not in answer.headline + answer.command
+
+
+@every("length", [1, 3, 8])
+def test_draft_tokens_are_those_of_the_question_on_every_page_that_takes_them(length):
+    for asked in (asked_hardware, asked_serving):
+        assert f"--draft-tokens {length} " in asked(State(draft_tokens=length)).line + " "
+    trace = answered(State(page="trace", draft_tokens=length))
+    assert f"--draft-tokens {length}" in trace.command and f"K = {length}," in trace.headline
+
+
+def drawn(figure, name):
+    """Points of a figure's trace, by its name."""
+    (trace,) = (trace for trace in figure["data"] if trace.get("name") == name)
+    return list(zip(trace["x"], trace["y"], strict=True))
+
+
+def test_the_front_of_layouts_has_every_point_in_its_table():
+    answer = answer_pareto(State(page="pareto", batch=64))
+    (_, rows), front = answer.tables[0], drawn(answer.cards[0].figure, "front")
+    shown = {(row["tokens/s per user"], row["tokens/s per device"]) for row in rows}
+    assert {(round(x, 1), round(y, 1)) for x, y in front} == shown and len(rows) == len(front)
+
+
+def test_the_front_of_policies_has_every_point_in_its_table():
+    later = answer_diffusion(State(page="diffusion")).deferred()
+    tables, front = dict(later.tables), drawn(later.cards[0].figure, "Pareto front")
+    rows = tables["On the front, fastest first"]
+    shown = [(row["agreement (%)"], row["tokens/s"]) for row in rows]
+    assert sorted((round(100 * x, 1), round(y, 1)) for x, y in front) == sorted(shown)
+    assert all(row["on the front"] for row in rows)
+
+
+def test_how_far_off_predictions_are_is_one_statement(root):
+    answer = answer_validation(State())
+    numbers = dict(answer.numbers)
+    page = (root / "VALIDATION.md").read_text(encoding="utf-8")
+    assert answer.headline in page and answer.headline in (root / "README.md").read_text()
+    assert f"| all | {numbers['Runs answered']} |" in page
