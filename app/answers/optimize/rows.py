@@ -230,6 +230,7 @@ class FinalistRow(DesignRow):
     loses_to_winner_probability: Annotated[
         float | None, Column("That the first design is better; None of the first.")
     ]
+    ties: Annotated[bool, Column("Whether it reaches as much as the best, the first among them.")]
 
     @property
     def run(self) -> Annotated[str, Column("What to run.", of=("drafter", "draft"))]:
