@@ -9,6 +9,7 @@ from app.answers.answer import Answer, Column, Row, Table
 from app.answers.capacity.day import DayPlan
 from app.answers.capacity.fleet import SampledFleet
 from app.answers.cells import LISTED, MarkedCell, reason_lines
+from app.answers.deployment_words import deployment_words
 from app.answers.estimates import KnownAcceptance
 from app.answers.numbers import plain
 from app.answers.placements import MarkedPlacement, placed_words
@@ -421,7 +422,7 @@ class CapacityPlans(Answer):
         heads = _heads(inputs)
         names = [name for name in LISTED if "," in inputs[name]]
         yield Table(
-            title=_title(inputs, names),
+            title=_title(inputs),
             rows=self.plans,
             columns=[
                 *names,
@@ -485,14 +486,14 @@ def _device_lines(plans: Sequence[PricedDesign]) -> Iterator[str]:
         yield folded(f"{device}: price: {price}{kernels}")
 
 
-def _title(inputs: Mapping[str, Any], names: Sequence[str]) -> str:
+def _title(inputs: Mapping[str, Any]) -> str:
     """The load, and what all plans share."""
     load = (
         f"{plain(inputs['rate'])} requests/s of {plain(inputs['prompt_tokens'])} +"
         f" {plain(inputs['output_tokens'])} tokens"
     )
-    shared = [inputs[name] for name in LISTED if name not in names]
-    return f"{load}: {', '.join(shared)}"
+    searched = {"dtype": None, "kv_dtype": None, "tp": 1} if inputs["search"] == "full" else {}
+    return f"{load}: {deployment_words({**inputs, **searched})}"
 
 
 def _heads(inputs: Mapping[str, Any]) -> dict[str, str]:

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from app.answers.answer import Answer, Table
-from app.answers.cells import LISTED, MarkedCell, reason_lines, several
+from app.answers.cells import LISTED, MarkedCell, reason_lines
 from app.answers.deployables import Deployable, file_lines, write_all
+from app.answers.deployment_words import deployment_words
 from app.answers.optimize import words
 from app.answers.optimize.counted_words import adapter_tables, counted_lines, counted_table
 from app.answers.optimize.designs import Designs
+from app.answers.optimize.load_words import load_lines
 from app.answers.optimize.neighbour_words import neighbour_lines, neighbour_table
 from app.answers.optimize.rankings import Background, Rankings
 from app.answers.optimize.rows import Candidate, CellRow, ChoiceRow, MaskedQuality, PolicyRow
@@ -146,6 +148,8 @@ class Recommended(Answer):
             folded, words.shared_schedule_lines(self.recommendation, ranking.context_schedules)
         )
         yield from map(folded, words.kind_lines(ranking.kind_lengths))
+        if self.quality is None and ranking.cells:
+            yield from load_lines(ranking.cells, self.folder and self.folder / f"{self.name}.json")
         if ranking.how_sure is not None:
             yield from certainty_lines([ranking.how_sure])
         if ranking.dropped_batches:
@@ -339,12 +343,17 @@ def _winners(
             row.batch or 0,
         )
     )
-    where = " on ".join(several(str(inputs[name]), name) for name in ("model", "device"))
     # of several cells winners alone fit, and the front of policies says what comes next
     beside = [] if names or masked else ["next_best", "loses"]
     searches = [answer.recommendation for answer in answers]
+    formats = dict.fromkeys(
+        contender.setting.deployment.precision.label
+        for search in searches
+        for contender in search.contenders
+    )
+    known = {"dtype": ",".join(formats)} if formats else {}
     yield Table(
-        title=f"{where}, {several(inputs['engine'], 'engine')}: what to run at each batch",
+        title=f"{deployment_words(inputs | known)}: what to run at each batch",
         rows=rows,
         columns=[
             *names,

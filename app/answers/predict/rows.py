@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from app.answers.answer import Answer, Column, Row, Table
-from app.answers.cells import LISTED, MarkedCell, reason_lines, several
+from app.answers.cells import LISTED, MarkedCell, reason_lines
+from app.answers.deployment_words import deployment_words
 from app.answers.estimates import Interval, KnownAcceptance, Phases, UncertainTerm
 from app.answers.explanations import ExplainedStep, Roofs
 from app.answers.numbers import LOPSIDED, lopsided
@@ -139,10 +140,8 @@ class Predictions(Answer):
         inputs = self.inputs
         able = [row for row in self.predictions if isinstance(row, PredictionRow)]
         names = [name for name in LISTED if "," in inputs[name]]
-        title = " on ".join(several(inputs[name], name) for name in ("model", "device"))
-        formats = (inputs["method"], inputs["dtype"], several(inputs["engine"], "engine"))
         yield Table(
-            title=", ".join((title, *formats, *inputs["transform"])),
+            title=", ".join((deployment_words(inputs), inputs["method"], *inputs["transform"])),
             rows=self.predictions,
             columns=[
                 *names,

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from app.answers.answer import Answer
+from app.answers.deployment_words import deployment_words
+from app.answers.numbers import plain
 from app.answers.progress import counting, terminal_line
 from app.answers.simulations.highest_rates import SHARE, highest_rates, settings_of
 from app.answers.simulations.length_policies import compared_policies, policy_names, rows_of
@@ -45,7 +47,8 @@ from hardware_profiles.machine_code import is_compiled
 from simulator.loop import compiled as loop
 from simulator.results.metrics import SimulationResult
 from simulator.results.timeline import write_timeline
-from simulator.scenario.file import ScenarioFile
+from simulator.scenario.build import Prepared
+from simulator.scenario.file import DeploymentSection, Requests, ScenarioFile
 from simulator.scenario.schema import schema_keys
 
 _DEPLOYMENT = {
@@ -225,7 +228,7 @@ def _policies(
         if timeline is not None:
             timeline.parent.mkdir(parents=True, exist_ok=True)
             own = timeline.with_name(f"{timeline.stem}-{name}{timeline.suffix}")
-            write_timeline(result, own, title=f"{_title(written)}, {name}")
+            write_timeline(result, own, title=f"{_title(prepared)}, {name}")
 
     with counting(question.quiet) as report:
         prepared = prepared_of(written)
@@ -237,7 +240,7 @@ def _policies(
         by=about["by"],
         seeds=list(seeds),
         notes=[*assumed, *prepared.notes, *about["notes"]],
-        title=_title(written),
+        title=_title(prepared, drafts=False),
     )
 
 
@@ -291,7 +294,7 @@ def _highest(
         load=loaded(points),
         seeds=list(seeds),
         notes=[*assumed, *prepared.notes],
-        title=_title(written),
+        title=_title(prepared, drafts=not lengths),
         points=points,
         tried=tried,
     )
@@ -313,7 +316,7 @@ def _simulation(
         write_per_request(cases[0].result, question.per_request)
     if question.timeline is not None:
         question.timeline.parent.mkdir(parents=True, exist_ok=True)
-        write_timeline(cases[0].result, question.timeline, title=_title(written))
+        write_timeline(cases[0].result, question.timeline, title=_title(prepared))
     inputs = written.model_dump(mode="json", by_alias=True)
     several = len(cases) > 1
     return Simulation(
@@ -326,17 +329,56 @@ def _simulation(
         cases=[Simulated(name=c.name, metrics=c.metrics) for c in cases] if several else None,
         load=loaded(points) or None,
         notes=[*assumed, *prepared.notes],
-        title=_title(written),
+        title=_title(prepared),
         simulated=cases,
         points=points,
     )
 
 
-def _title(written: "ScenarioFile") -> str:
+def _title(prepared: Prepared, *, drafts: bool = True) -> str:
+    """What serves which requests, in words.
+
+    Args:
+        prepared: a scenario.
+        drafts: say what is drafted, too.
+    """
+    written, setting = prepared.written, prepared.setting
     if written.profile is not None:
-        return (
-            f"{Path(written.profile.prefix).name} (measured kernels), {written.requests.arrivals}"
-            " arrivals"
-        )
-    d = written.deployment
-    return f"{d.model} on {d.device}, {d.engine}, {written.requests.arrivals} arrivals"
+        where = f"{Path(written.profile.prefix).name} (measured kernels)"
+    else:
+        known = {} if setting is None else {"dtype": setting.deployment.precision.label}
+        where = deployment_words(_by_keyword(written.deployment) | known)
+    parts = [where, _drafts_words(prepared) if drafts else "", _arrivals_words(written.requests)]
+    return ", ".join(filter(None, parts))
+
+
+def _by_keyword(section: DeploymentSection) -> dict[str, Any]:
+    """The names of a deployment by the keywords of the verbs."""
+    values = section.model_dump()
+    return {name: values[key] for name, key in DEPLOYMENT_FIELDS.items() if key in values}
+
+
+def _drafts_words(prepared: Prepared) -> str:
+    """What drafts and how much; empty where nothing is drafted."""
+    written = prepared.written.speculation
+    if written is None or written.refine is not None or written.draft_tokens == 0:
+        return ""
+    method = written.method or (
+        "" if prepared.setting is None else prepared.setting.drafter.method.slug
+    )
+    if written.schedule:
+        return f"{method} with a draft length by batch"
+    how_many = written.shape
+    if how_many is None and written.draft_tokens is not None:
+        how_many = f"{written.draft_tokens} draft token{'s' if written.draft_tokens > 1 else ''}"
+    return f"{method} with {how_many}" if how_many else method
+
+
+def _arrivals_words(requests: Requests) -> str:
+    """Who sends requests, and how fast."""
+    if requests.arrivals == "closed":
+        users = requests.users or 1
+        return f"{users:,} user{'s' if users > 1 else ''}"
+    if requests.arrivals == "recorded":
+        return "recorded arrivals"
+    return f"{plain(requests.rate_per_s or 0.0)} requests/s, {requests.arrivals} arrivals"
