@@ -41,12 +41,14 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
     begins: ClassVar[tuple[str, ...]] = (
         "model",
         "device",
+        "dtype",
+        "tp",
         "rate",
         "prompt",
         "output",
         "slo_ttft",
         "slo_tpot",
-        "method",
+        "drafter",
         "most_devices",
         "json",
     )
@@ -111,7 +113,7 @@ class CapacityQuestion(OutputOptions, AcceptanceOptions, DraftingOptions, Format
     draft_tokens: Annotated[
         tuple[int, ...] | None,
         Field(
-            "Draft tokens K to choose among, comma-separated; 0: none. Default: 1,3,5.",
+            "Draft tokens K to choose among, comma-separated; 0: none. Default: those that `optimize` compares.",
             Group.DRAFTING,
             reads=WholeNumbers(least=0, most=MOST_DRAFT_TOKENS),
         ),

@@ -49,6 +49,7 @@ class PredictQuestion(
         "model",
         "device",
         "engine",
+        "dtype",
         "tp",
         "batch",
         "context",

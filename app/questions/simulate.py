@@ -45,12 +45,15 @@ class SimulateQuestion(
     begins: ClassVar[tuple[str, ...]] = (
         "model",
         "device",
+        "dtype",
         "tp",
         "requests",
         "rate",
+        "users",
+        "count",
         "prompt_tokens",
         "output_tokens",
-        "method",
+        "drafter",
         "draft_tokens",
         "slo_tpot",
         "scenario",
@@ -80,7 +83,7 @@ class SimulateQuestion(
     draft_tokens: Annotated[
         tuple[int, ...] | None,
         Field(
-            "Draft tokens K; several by commas are compared as --good-share does.",
+            "Draft tokens K; several by commas are compared, at --users or at --rate and at the highest rate.",
             Group.DRAFTING,
             reads=WholeNumbers(least=0, most=MOST_DRAFT_TOKENS),
         ),

@@ -214,6 +214,9 @@ class BreakEvens(Answer):
                 "speedup",
                 "draft_at_most",
             ],
+            heads={}
+            if self.acceptance is None
+            else {"tokens_per_step": f"{self.acceptance.kind} tokens/step"},
             caption="brackets: 80 % intervals",
             once=[*names, "context", "draft_tokens"],
             mark="needed_acceptance",

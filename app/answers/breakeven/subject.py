@@ -19,11 +19,13 @@ from app.questions.resolve.accepted import OTHERWISE, lengths_for, numbers_words
 from app.questions.resolve.chosen_configuration import configuration_of, with_options
 from app.questions.resolve.configurations import compared, named_shapes, shapes_for, unknown
 from app.questions.resolve.refining import refines
-from costmodel.answers.estimate import Setting
+from costmodel.answers.estimate import Setting, estimate
 from costmodel.answers.settings import build_setting, compared_with
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.laws.own_pace import own_pace
+from costmodel.method_library import load_method
+from costmodel.optimizers.candidates.usual_shapes import usual_lengths
 from costmodel.optimizers.drafters.competing import carried, competing
 from costmodel.optimizers.drafters.origin import proposal_share
 from costmodel.optimizers.drafters.sources import Source
@@ -112,6 +114,8 @@ def _drafting(question: BreakevenQuestion, cell: Mapping[str, str]) -> Subject:
         (source,) = competing(with_options(base, cell), [source])
         base = replace(base, **carried(source))
     compared_lengths = lengths_for(source, lengths, [3])
+    if source is not None and lengths is None and compared_lengths:
+        compared_lengths = _fastest_length(question, with_options(base, cell), source)
     others = {"--draft-tokens": lengths, "--tree": question.tree}
     shapes = named_shapes(question.shape, others)
     if source is None:
@@ -135,6 +139,25 @@ def _drafting(question: BreakevenQuestion, cell: Mapping[str, str]) -> Subject:
             "draft_tokens": None if shapes else ",".join(map(str, compared_lengths)),
         },
     )
+
+
+def _fastest_length(
+    question: BreakevenQuestion, placed: DecodingConfiguration, source: Source
+) -> Sequence[int]:
+    """The draft length that is the fastest at the first batch and context, of those that are known
+    of a drafter.
+
+    Args:
+        question: what is asked.
+        placed: the method in the first cell.
+        source: what is known of it.
+    """
+    known = lengths_for(source, None, usual_lengths(load_method(source.method)))
+    drafts = [a for a in compared(source, known, None, question.seed) if a.draft_tokens]
+    where: dict[str, Any] = {"batch": question.batch[0], "context": question.context[0]}
+    setting = build_setting(placed)
+    rates = [float(estimate(setting, a, **where).tokens_per_s) for a in drafts]
+    return [drafts[rates.index(max(rates))].draft_tokens]
 
 
 def _masked(question: BreakevenQuestion) -> Subject:

@@ -11,7 +11,7 @@ from app.answers.capacity.fleet import SampledFleet
 from app.answers.cells import LISTED, MarkedCell, reason_lines
 from app.answers.deployment_words import deployment_words
 from app.answers.estimates import KnownAcceptance
-from app.answers.numbers import plain
+from app.answers.numbers import digits, plain
 from app.answers.placements import MarkedPlacement, placed_words
 from app.answers.sentences import folded
 from app.answers.sizing.pools import PooledPlan
@@ -20,10 +20,16 @@ from costmodel.answers.capacity import CapacityPlan
 from costmodel.answers.energy import power_model, usd_per_million
 from costmodel.draft_shape import shape_of
 from hardware_profiles.profile import Device
-from hardware_profiles.units import HOUR_S
+from hardware_profiles.units import HOUR_S, MILLI
 
 Interval = tuple[float, float]
 UNKNOWN = "–"
+_HELD_BY = {
+    "tpot": "TPOT limit",
+    "ttft": "TTFT limit",
+    "engine": "engine's limit",
+    "throughput": "more bring nothing",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,7 +102,7 @@ class PricedDesign(PlannedDesign):
     ]
     goodput_per_usd: Annotated[
         float | None,
-        Column("Requests within the limits by dollar; None: one is unknown.", "good/$"),
+        Column("Requests within the limits by dollar; None: one is unknown.", "good requests/$"),
     ]
     carried_over_from: Annotated[
         str | None, Column("Device whose kernels stand for its own; None: none does.")
@@ -130,7 +136,7 @@ class PricedDesign(PlannedDesign):
     @property
     def good_by_dollar(
         self,
-    ) -> Annotated[float | str, Column("Goodput.", "good/$", of=("goodput_per_usd",))]:
+    ) -> Annotated[float | str, Column("Goodput.", "good requests/$", of=("goodput_per_usd",))]:
         """The goodput of a dollar, or that it is unknown."""
         return UNKNOWN if self.goodput_per_usd is None else self.goodput_per_usd
 
@@ -172,16 +178,16 @@ class PlanRow(PricedDesign):
     @property
     def bound(
         self,
-    ) -> Annotated[str, Column("Batch, limit.", "batch (bound)", of=("batch", "binds"))]:
+    ) -> Annotated[str, Column("Batch, limit.", "batch, held by", of=("batch", "binds"))]:
         """The batch and what keeps it from growing."""
-        return f"{plain(self.batch)} ({self.binds})"
+        return f"{plain(self.batch)}, {_HELD_BY.get(self.binds, self.binds)}"
 
     @property
     def needed(self) -> Annotated[str, Column("Replicas.", "replicas", of=("replicas",))]:
         """The replicas and their interval, where it is more than one number."""
         low, high = self.replicas_interval
-        span = f"{plain(low)}–{plain(high)}" if high > low else plain(low)
-        return f"{plain(self.replicas)} [{span}]"
+        span = f" [{plain(low)}–{plain(high)}]" if high > low else ""
+        return f"{plain(self.replicas)}{span}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -416,6 +422,24 @@ class CapacityPlans(Answer):
         """The plans."""
         return self.plans
 
+    @property
+    def _tied_words(self) -> str:
+        """Plans of the price of the best one, with what their users see; empty where there are
+        none.
+        """
+        plans = [row for row in self.plans if isinstance(row, PlanRow) and row.usd_per_hour]
+        best = next((row for row in plans if best_plan(row) == self.best), None)
+        tied = [] if best is None else [r for r in plans if r.usd_per_hour == best.usd_per_hour]
+        if best is None or len(tied) < 2:
+            return ""
+        others = ", ".join(
+            f"{row.method} {row.draft} at {digits(row.tpot_s / MILLI)} ms a token"
+            for row in tied
+            if row is not best
+        )
+        own = f"{digits(best.tpot_s / MILLI)} ms a token"
+        return f", at {own}; as cheap: {others}"
+
     def shown(self) -> Iterator[Table | str]:
         """The plans, why others cannot be, and the one to take."""
         inputs = self.inputs
@@ -452,7 +476,7 @@ class CapacityPlans(Answer):
         marked = [row for row in self.plans if isinstance(row, MarkedCell)]
         yield from reason_lines(marked, [*names, *places, "method"])
         if self.best is not None:
-            yield _best_words(self.best, names)
+            yield _best_words(self.best, names) + self._tied_words
         if self.fleet is not None:
             yield folded(self.fleet.words)
         if self.day is not None:
@@ -518,7 +542,7 @@ def _caption(inputs: Mapping[str, Any], plans: Sequence[Plan], *, by_percentile:
     arrivals = f"Poisson arrivals {lengths}"
     if counts and not by_percentile:
         times += (
-            f"; good/$: requests within the limits by dollar, of a simulation of up to"
+            f"; good requests/$: those within the limits by dollar, of a simulation of up to"
             f" {max(counts):,} {arrivals}, seed {inputs['seed']}"
         )
     if counts and by_percentile:

@@ -353,7 +353,7 @@ def _winners(
     )
     known = {"dtype": ",".join(formats)} if formats else {}
     yield Table(
-        title=f"{deployment_words(inputs | known)}: what to run at each batch",
+        title=f"{deployment_words({**inputs, **known})}: what to run at each batch",
         rows=rows,
         columns=[
             *names,

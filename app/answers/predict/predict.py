@@ -45,6 +45,7 @@ from costmodel.answers.settings import build_setting
 from costmodel.answers.steps.step import StepCost
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
+from costmodel.configuration.file import points_of
 from costmodel.draft_shape import shape_of
 from costmodel.laws.acceptance import Acceptance, geometric
 from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
@@ -106,10 +107,11 @@ def answer(question: PredictQuestion) -> Answer:
     limits = asked_limits(question.slo_ttft, question.slo_tpot)
     wanted = _Wanted(_whole(source, question), question.seed, question.explain, limits)
     if question.config is not None:
-        if "batch" not in stated and chosen.batch is not None:
-            batches = (chosen.batch,)
-        if "context" not in stated and chosen.context is not None:
-            contexts = (chosen.context,)
+        own_batches, own_contexts = points_of(question.config)
+        if "batch" not in stated:
+            batches = own_batches or batches
+        if "context" not in stated:
+            contexts = own_contexts or contexts
     grid = (batches, contexts)
     drafts = _drafts(chosen if question.config is not None else None, stated, batches, source)
     settings = runnable(cells, lambda cell: build_setting(with_options(chosen, cell)))

@@ -245,10 +245,11 @@ def _explained(row: PredictionRow, explained: ExplainedStep) -> Iterator[Table |
             "compute_ratio",
         ],
     )
-    moved = ", ".join(
-        f"{e.lever} {e.tokens_per_s:+.2f} ({e.speedup:+.2f})" for e in explained.elasticities
+    moved = "; ".join(
+        f"{e.lever} {e.tokens_per_s:+.2f} % tokens/s, {e.speedup:+.2f} % speedup"
+        for e in explained.elasticities
     )
-    yield f"1 % more of each moves tokens/s (and the speedup) by, in %: {moved}"
+    yield f"what 1 % more of each changes: {moved}"
     yield f"most of the interval comes from {' and '.join(explained.dominant_variance)}"
     yield explained.sentence
 

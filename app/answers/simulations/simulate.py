@@ -25,6 +25,7 @@ from app.answers.simulations.rows import (
     Simulated,
     Simulation,
     loaded,
+    served,
 )
 from app.answers.simulations.runs import (
     over_seeds,
@@ -108,12 +109,32 @@ def answer(question: SimulateQuestion) -> Answer:
     if question.policies is not None:
         _refuse_beside("--policies", question, _NOT_WITH_POLICIES)
         return _policies(question, written, assumed)
+    if len(lengths) > 1 and question.good_share is None and written.requests.arrivals == "closed":
+        _refuse_beside(
+            "several --draft-tokens", question, ("compare", "rates", "per_request", "timeline")
+        )
+        return _simulation(question, written, assumed, lengths)
     if question.good_share is not None or len(lengths) > 1:
+        _require_arrivals(written)
         _refuse_beside("--good-share", question, ("per_request", "timeline"))
         if len(lengths) > 1:
             _refuse_beside("several --draft-tokens", question, ("compare",))
         return _highest(question, written, assumed, lengths if len(lengths) > 1 else ())
     return _simulation(question, written, assumed)
+
+
+def _require_arrivals(written: ScenarioFile) -> None:
+    """Refuse to look for the highest rate of users who send one request after the other.
+
+    Raises:
+        InputError: that is so.
+    """
+    if written.requests.arrivals == "closed":
+        raise InputError(
+            "looks for a rate of requests, and users who wait for their answers (--users, or where"
+            " no traffic is stated) have none; state --rate",
+            key="--good-share",
+        )
 
 
 def _option(name: str) -> str:
@@ -274,8 +295,9 @@ def _highest(
     if not 0.0 < share <= 1.0:
         raise InputError("must lie in 0..1, 0 excluded", key="--good-share", value=share)
     limits = Limits(ttft_s=written.slo.ttft_s, tpot_s=written.slo.tpot_s, share_ratio=share)
-    variants, rates = variants_of(question.compare), question.rates or ()
-    seeds = _seeds(question)
+    asked = written.requests.rate_per_s
+    rates = question.rates or (() if asked is None else (asked,))
+    variants, seeds = variants_of(question.compare), _seeds(question)
     with counting(question.quiet) as report:
         prepared = prepared_of(written)
         settings = settings_of(prepared, lengths, variants)
@@ -285,13 +307,14 @@ def _highest(
             **written.model_dump(mode="json", by_alias=True),
             "seed": question.seed,
             "draft_tokens": lengths or None,
-            "rates": rates,
+            "rates": question.rates or (),
             "good_share": share,
         },
         good_share=share,
         limits=limits.words,
         highest_rates=[HighestRateRow(**rate.as_json()) for rate in highest],
-        load=loaded(points),
+        load=served(points, highest),
+        is_one_rate=question.rates is None and asked is not None,
         seeds=list(seeds),
         notes=[*assumed, *prepared.notes],
         title=_title(prepared, drafts=not lengths),
@@ -301,16 +324,33 @@ def _highest(
 
 
 def _simulation(
-    question: SimulateQuestion, written: ScenarioFile, assumed: list[str]
+    question: SimulateQuestion,
+    written: ScenarioFile,
+    assumed: list[str],
+    lengths: Sequence[int] = (),
 ) -> Simulation:
-    """The scenario, its variants and loads, and the files of the first."""
+    """The scenario, its variants and loads, and the files of the first.
+
+    Args:
+        question: what is asked.
+        written: the scenario.
+        assumed: of it, in words.
+        lengths: draft tokens, 0 for none, that are compared in place of variants; empty: those of
+            the scenario.
+    """
     variants, rates = variants_of(question.compare), question.rates or ()
     seeds = _seeds(question)
     with counting(question.quiet) as report:
         prepared = prepared_of(written)
-        cases = run_cases(prepared, variants, question.seed, report)
+        settings = settings_of(prepared, lengths, variants) if lengths else []
+        cases = [
+            case
+            for setting in settings
+            if setting.prepared is not None
+            for case in run_cases(setting.prepared, [(setting.name, {})], question.seed, report)
+        ] or run_cases(prepared, variants, question.seed, report)
         points = run_loads(prepared, variants, rates, question.seed, report)
-        spread = over_seeds(prepared, cases[0].metrics, seeds, report)
+        spread = None if lengths else over_seeds(prepared, cases[0].metrics, seeds, report)
     if question.per_request is not None:
         question.per_request.parent.mkdir(parents=True, exist_ok=True)
         write_per_request(cases[0].result, question.per_request)
@@ -321,15 +361,20 @@ def _simulation(
     several = len(cases) > 1
     return Simulation(
         inputs=inputs
-        | {"seed": question.seed, "compare": list(question.compare or ()), "rates": rates},
+        | {"seed": question.seed, "compare": list(question.compare or ()), "rates": rates}
+        | ({"draft_tokens": lengths} if lengths else {}),
         metrics=cases[0].metrics,
         scheduler=asdict(prepared.scheduler),
         metrics_interval=spread,
         seeds=None if spread is None else list(seeds),
         cases=[Simulated(name=c.name, metrics=c.metrics) for c in cases] if several else None,
         load=loaded(points) or None,
-        notes=[*assumed, *prepared.notes],
-        title=_title(prepared),
+        notes=[
+            *(f"{setting.name}: {setting.reason}" for setting in settings if setting.reason),
+            *assumed,
+            *prepared.notes,
+        ],
+        title=_title(prepared, drafts=not lengths),
         simulated=cases,
         points=points,
     )
