@@ -148,6 +148,8 @@ class Recommended(Answer):
             folded, words.shared_schedule_lines(self.recommendation, ranking.context_schedules)
         )
         yield from map(folded, words.kind_lines(ranking.kind_lengths))
+        costs = [cell.drafting_cost for cell in ranking.cells if cell.drafting_cost is not None]
+        yield from (folded(cost.words) for cost in costs[:1])
         if self.quality is None and ranking.cells:
             yield from load_lines(ranking.cells, self.folder and self.folder / f"{self.name}.json")
         if ranking.how_sure is not None:

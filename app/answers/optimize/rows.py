@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from app.answers.answer import Column, Row
 from app.answers.breakeven.rows import TwinPayingRow
 from app.answers.drafting import rule_words
+from app.answers.drafting_cost import DraftingCost
 from app.answers.estimates import Interval, KnownAcceptance, Phases, ProvenanceRow
 from app.answers.numbers import fixed
 
@@ -361,6 +362,9 @@ class CellRow(Row):
     ] = ()
     carried: Annotated[Sequence[CarriedRow], Column("What it loses at other batches.")] = ()
     longest_compared: Annotated[bool, Column("Whether nothing longer was compared.")] = False
+    drafting_cost: Annotated[
+        DraftingCost | None, Column("What the winner's drafts cost beside time.")
+    ] = None
 
     @property
     def run(self) -> Annotated[str, Column("What to run.", of=("drafter", "draft"))]:

@@ -10,6 +10,7 @@ import numpy as np
 from app.answers.answer import Answer
 from app.answers.cells import MarkedCell, cells_of, marked, runnable
 from app.answers.drafting import drafting
+from app.answers.drafting_cost import DraftingCost, drafting_cost
 from app.answers.estimates import acceptance, phases, point, uncertain_terms
 from app.answers.explanations import ExplainedStep, explained_step, roofs_of
 from app.answers.feasible import Settings, require_cell, settings_of
@@ -120,6 +121,7 @@ def answer(question: PredictQuestion) -> Answer:
     rows: list[PredictionRow | MarkedCell] = []
     configurations: list[Acceptance] = []
     sure: list[Certainty] = []
+    costs: list[DraftingCost] = []
     for cell, setting in settings:
         configuration = with_options(chosen, cell)
         cell_source = (
@@ -135,6 +137,7 @@ def answer(question: PredictQuestion) -> Answer:
         rows += _rows(configuration, setting, configurations, drafts, grid, wanted)
         if not isinstance(setting, str):
             sure.append(how_sure(configuration.deployment, cell_source))
+            costs += _costs(setting, configurations, batches[0], contexts[0])
     able = [setting for _, setting in settings if not isinstance(setting, str)]
     listed = {name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in cells[0]}
     return Predictions(
@@ -143,11 +146,22 @@ def answer(question: PredictQuestion) -> Answer:
         | listed,
         acceptance=None if source is None else acceptance(source, configurations),
         predictions=rows,
+        drafting_costs=costs,
         how_sure=sure,
         remarks=numbers_words(source, configurations),
         roofs=roofs_of(able[0]),
         limits=limits,
     )
+
+
+def _costs(
+    setting: Setting, configurations: Sequence[Acceptance], batch: int, context: int
+) -> list[DraftingCost]:
+    """What the longest draft costs beside time; none where nothing is drafted."""
+    longest = max(configurations, key=lambda a: a.draft_tokens)
+    step_s = float(step_cost(setting, longest, batch=batch, context=context).total_s)
+    cost = drafting_cost(setting, longest, context=context, step_s=step_s)
+    return [] if cost is None else [cost]
 
 
 def _inputs(

@@ -7,10 +7,12 @@ from typing import Annotated, Any, ClassVar
 from app.answers.answer import Answer, Column, Row, Table
 from app.answers.cells import LISTED, MarkedCell, reason_lines
 from app.answers.deployment_words import deployment_words
+from app.answers.drafting_cost import DraftingCost
 from app.answers.estimates import Interval, KnownAcceptance, Phases, UncertainTerm
 from app.answers.explanations import ExplainedStep, Roofs
 from app.answers.numbers import LOPSIDED, lopsided
 from app.answers.scoring.certainty import Certainty, certainty_lines
+from app.answers.sentences import folded
 from costmodel.answers.workload import Limits
 
 
@@ -115,6 +117,8 @@ class Predictions(Answer):
         acceptance: where tokens per step come from; None where nothing is drafted.
         predictions: a row for every cell, in the order of models, devices and engines, contexts,
             batches and drafts.
+        drafting_costs: what the longest draft costs beside time, of every model, device and engine
+            that can be run; at the first batch and context.
         how_sure: an entry for every model, device and engine that can be run.
         remarks: sentences about the acceptance, which are shown and stand in `acceptance`.
         roofs: of the first device, for the page of explanations.
@@ -125,6 +129,7 @@ class Predictions(Answer):
     unwritten: ClassVar[tuple[str, ...]] = ("remarks", "roofs", "limits")
     acceptance: KnownAcceptance | None
     predictions: Sequence[PredictionRow | MarkedCell]
+    drafting_costs: Sequence[DraftingCost]
     how_sure: Sequence[Certainty]
     remarks: Sequence[str]
     roofs: Roofs
@@ -181,6 +186,8 @@ class Predictions(Answer):
         for row in able:
             if row.explain is not None:
                 yield from _explained(row, row.explain)
+        if len(self.how_sure) == 1:
+            yield from (folded(cost.words) for cost in self.drafting_costs)
         yield from self.remarks
         yield from certainty_lines(self.how_sure)
 
