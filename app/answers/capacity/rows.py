@@ -25,10 +25,9 @@ from hardware_profiles.units import HOUR_S, MILLI
 Interval = tuple[float, float]
 UNKNOWN = "–"
 _HELD_BY = {
-    "tpot": "TPOT limit",
-    "ttft": "TTFT limit",
-    "engine": "engine's limit",
-    "throughput": "more bring nothing",
+    "tpot": "TPOT",
+    "ttft": "TTFT",
+    "throughput": "no gain",
 }
 
 
@@ -102,7 +101,7 @@ class PricedDesign(PlannedDesign):
     ]
     goodput_per_usd: Annotated[
         float | None,
-        Column("Requests within the limits by dollar; None: one is unknown.", "good requests/$"),
+        Column("Requests within the limits by dollar; None: one is unknown.", "requests/$"),
     ]
     carried_over_from: Annotated[
         str | None, Column("Device whose kernels stand for its own; None: none does.")
@@ -136,7 +135,7 @@ class PricedDesign(PlannedDesign):
     @property
     def good_by_dollar(
         self,
-    ) -> Annotated[float | str, Column("Goodput.", "good requests/$", of=("goodput_per_usd",))]:
+    ) -> Annotated[float | str, Column("Goodput.", "requests/$", of=("goodput_per_usd",))]:
         """The goodput of a dollar, or that it is unknown."""
         return UNKNOWN if self.goodput_per_usd is None else self.goodput_per_usd
 
@@ -542,7 +541,7 @@ def _caption(inputs: Mapping[str, Any], plans: Sequence[Plan], *, by_percentile:
     arrivals = f"Poisson arrivals {lengths}"
     if counts and not by_percentile:
         times += (
-            f"; good requests/$: those within the limits by dollar, of a simulation of up to"
+            f"; requests/$: those within the limits by dollar, of a simulation of up to"
             f" {max(counts):,} {arrivals}, seed {inputs['seed']}"
         )
     if counts and by_percentile:

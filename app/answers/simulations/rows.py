@@ -326,8 +326,8 @@ class HighestRates(Answer):
 
     @property
     def own_rows(self) -> Sequence[HighestRateRow | Simulated]:
-        """The highest rates, then the loads."""
-        return [*self.highest_rates, *self.load]
+        """The highest rates, then the loads; at one rate what happens there, beside the highest."""
+        return self.load if self.is_one_rate else [*self.highest_rates, *self.load]
 
     def shown(self) -> Iterator[Table | str]:
         """The highest rate of every setting, and what happens at stated rates."""
