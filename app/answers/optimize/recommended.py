@@ -16,7 +16,7 @@ from app.answers.deployment_words import deployment_words
 from app.answers.optimize import words
 from app.answers.optimize.counted_words import adapter_tables, counted_lines, counted_table
 from app.answers.optimize.designs import Designs
-from app.answers.optimize.load_words import load_lines
+from app.answers.optimize.load_words import STEADY, load_line
 from app.answers.optimize.neighbour_words import neighbour_lines, neighbour_table
 from app.answers.optimize.rankings import Background, Rankings
 from app.answers.optimize.rows import Candidate, CellRow, ChoiceRow, MaskedQuality, PolicyRow
@@ -128,6 +128,8 @@ class Recommended(Answer):
             yield from self._rankings_shown(self.ranking)
         if self.folder is not None:
             yield from file_lines(self.entries, self.folder)
+            if isinstance(self.ranking, Rankings) and self.quality is None:
+                yield load_line(self.ranking.cells, self.folder / f"{self.name}.json")
 
     def _rankings_shown(self, ranking: Rankings) -> Iterator[Table | str]:
         """Who wins where, and what that rests on."""
@@ -151,7 +153,7 @@ class Recommended(Answer):
         costs = [cell.drafting_cost for cell in ranking.cells if cell.drafting_cost is not None]
         yield from (folded(cost.words) for cost in costs[:1])
         if self.quality is None and ranking.cells:
-            yield from load_lines(ranking.cells, self.folder and self.folder / f"{self.name}.json")
+            yield folded(STEADY)
         if ranking.how_sure is not None:
             yield from certainty_lines([ranking.how_sure])
         if ranking.dropped_batches:

@@ -155,16 +155,12 @@ def test_a_steady_batch_says_so_and_its_command_shows_what_users_see_of_a_load(r
     steady = rooftree("optimize", *words, "eagle-3:0.7,0.5,0.4", "--batch", "4", "--out", out)
     lines = steady.out.splitlines()
     assert "always full, without prompts in between" in " ".join(steady.out.split())
-    (command,) = [line for line in lines if "rooftree simulate " in line]
-    verb, *options = shlex.split(command)[1:]
+    (command,) = [line for line in lines if line.startswith("under a load: ")]
+    verb, *options = shlex.split(command.partition(": ")[2])[1:]
     served = rooftree(verb, *options)
     assert served.code == 0, served.err
     where = lines[0].partition(": what")[0]
     assert served.out.splitlines()[0].startswith(f"{where}, eagle-3")
     assert "autoregressive" in served.out and served.out.splitlines()[0].endswith("4 users")
-    assert (
-        "rooftree simulate --users"
-        in rooftree(
-            "optimize", *words, "eagle-3:0.7,0.5,0.4", "--batch", "4", "--out", tmp_path / "a.json"
-        ).out
-    )
+    alone = ("--batch", "4", "--out", tmp_path / "a.json")
+    assert "`rooftree simulate`" in rooftree("optimize", *words, "eagle-3:0.7,0.5,0.4", *alone).out
