@@ -3,7 +3,7 @@ new one hold?
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -13,7 +13,7 @@ from app.answers.calibration.profile_file import check_profile_file
 from app.answers.numbers import plain
 from app.answers.progress import progress_lines
 from app.questions.devices import DevicesQuestion
-from app.questions.field import inputs_of
+from app.questions.field import LIST, inputs_of
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import device_names, load_device
 from hardware_profiles.profile import KINDS, Device
@@ -156,6 +156,8 @@ def answer(question: DevicesQuestion) -> Devices | NewDevice:
     Raises:
         InputError: an unknown name, an option that needs one, or a file that exists already.
     """
+    if question.name == LIST:
+        question = replace(question, name=None)
     if question.name == "new":
         return _new_device(question)
     if question.new is not None:

@@ -5,7 +5,8 @@ Its fields become options in panels, as `--help` shows them. Leaves out what a f
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
@@ -16,7 +17,7 @@ from app.answers.answer import Answer
 from app.cli import completion
 from app.cli.progress import remark
 from app.questions import fields as table
-from app.questions.field import Group, NamedField, Question, begins_of, fields_of
+from app.questions.field import Group, NamedField, Question, begins_of, fields_of, stated_words
 from app.questions.places import is_object, require_file, require_folder
 from app.render.csv import write_csv
 from app.render.files import write_files, write_plot
@@ -81,6 +82,7 @@ def question_of(verb: Verb, values: Mapping[str, Any], *, silent: bool = False) 
         if f.row.names == "models" and complete[f.name]:
             complete[f.name] = _with_family(complete[f.name], complete)
         if f.row.names == "devices" and complete[f.name]:
+            _refuse_counted(complete[f.name], f, [other.name for other in wanted])
             complete[f.name] = _profiles(complete[f.name], quiet=bool(complete.get("quiet")))
     return verb(**complete, stated=frozenset(values))
 
@@ -164,6 +166,31 @@ def _with_family(models: str, values: Mapping[str, Any]) -> str:
         if words := how_read(name.strip()):
             remark(words)
     return models
+
+
+_COUNTED = re.compile(r"\s*([0-9]{1,4})\s*[x×*]\s*(\S.*)", re.IGNORECASE)
+
+
+def _refuse_counted(devices: Any, field: NamedField, fields: Sequence[str]) -> None:
+    """Refuse a number of devices in the place of a device: `4 x h100-sxm`.
+
+    Args:
+        devices: names or files, several by commas, or a list of such texts.
+        field: that holds them.
+        fields: names of those that the verb takes.
+
+    Raises:
+        InputError: a name that is a number of devices.
+    """
+    for name in ",".join(stated_words(devices)).split(","):
+        counted = _COUNTED.fullmatch(name)
+        if counted is None or Path(name).is_file():
+            continue
+        number, device = counted[1], counted[2].strip()
+        rule = f"names one device: {field.option} {device}"
+        if "tp" in fields:
+            rule += f" --tp {number} shares the model among {number} of them"
+        raise InputError(rule, key=field.keyword, value=name.strip())
 
 
 def _profiles(devices: Any, *, quiet: bool) -> Any:

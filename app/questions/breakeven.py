@@ -40,8 +40,8 @@ class BreakevenQuestion(
         "model",
         "device",
         "engine",
+        "dtype",
         "tp",
-        "method",
         "batch",
         "context",
         "drafter",
@@ -59,7 +59,8 @@ class BreakevenQuestion(
     draft_tokens: Annotated[
         tuple[int, ...] | None,
         Field(
-            "Draft tokens K, comma-separated; 0, which drafts nothing, is left out. Default: 3.",
+            "Draft tokens K, comma-separated; 0, which drafts nothing, is left out. Default:"
+            " the fastest at the first batch of those that are known of the drafter, else 3.",
             Group.DRAFTING,
             reads=WholeNumbers(least=0, most=MOST_DRAFT_TOKENS),
         ),

@@ -44,13 +44,15 @@ class CapacityQuestion(
     begins: ClassVar[tuple[str, ...]] = (
         "model",
         "device",
+        "dtype",
+        "tp",
         "rate",
         "users",
         "prompt",
         "output",
         "slo_ttft",
         "slo_tpot",
-        "method",
+        "drafter",
         "most_devices",
         "json",
     )
@@ -115,7 +117,7 @@ class CapacityQuestion(
     draft_tokens: Annotated[
         tuple[int, ...] | None,
         Field(
-            "Draft tokens K to choose among, comma-separated; 0: none. Default: 1,3,5.",
+            "Draft tokens K to choose among, comma-separated; 0: none. Default: those that `optimize` compares.",
             Group.DRAFTING,
             reads=WholeNumbers(least=0, most=MOST_DRAFT_TOKENS),
         ),

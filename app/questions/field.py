@@ -224,6 +224,8 @@ class Question:
         return {name: value for name, value in self.values.items() if name in self.stated}
 
 
+LIST = "list"
+"""What may stand for no name where a verb lists what it shows by name."""
 _OUTPUT_FIELDS = ("out", "csv", "json", "plot", "quiet", "resume")
 
 

@@ -56,6 +56,7 @@ class OptimizeQuestion(
         "model",
         "device",
         "engine",
+        "dtype",
         "tp",
         "batch",
         "context",

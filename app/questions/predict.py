@@ -54,6 +54,7 @@ class PredictQuestion(
         "model",
         "device",
         "engine",
+        "dtype",
         "tp",
         "batch",
         "context",

@@ -47,12 +47,15 @@ class SimulateQuestion(
     begins: ClassVar[tuple[str, ...]] = (
         "model",
         "device",
+        "dtype",
         "tp",
         "requests",
         "rate",
+        "users",
+        "count",
         "prompt_tokens",
         "output_tokens",
-        "method",
+        "drafter",
         "draft_tokens",
         "slo_tpot",
         "scenario",
@@ -83,8 +86,9 @@ class SimulateQuestion(
         tuple[int, ...] | None,
         Field(
             (
-                "Draft tokens K; several by commas are compared as --good-share does. Default: of"
-                " counters or a log as --trace the K that ran, else the method's own."
+                "Draft tokens K; several by commas are compared, at --users or at --rate and at the"
+                " highest rate. Default: of counters or a log as --trace the K that ran, else the"
+                " method's own."
             ),
             Group.DRAFTING,
             reads=WholeNumbers(least=0, most=MOST_DRAFT_TOKENS),

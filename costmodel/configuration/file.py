@@ -57,6 +57,27 @@ def read_configuration(
     return chosen
 
 
+def points_of(path: str | Path) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The batches and the contexts that a file was made for; empty where it does not say.
+
+    Args:
+        path: a configuration, or an answer of `optimize`, whose choices are those of batches and
+            contexts.
+
+    Raises:
+        InputError: as `read_configuration`.
+    """
+    document = _read(Path(path))
+    rows = [document]
+    if "choices" in document:
+        rows = list(_rows(document, "choices", str(path)))
+    batches, contexts = (
+        tuple(dict.fromkeys(row[key] for row in rows if isinstance(row.get(key), int)))
+        for key in ("batch", "context")
+    )
+    return batches, contexts
+
+
 def _read(path: Path) -> Mapping[str, Any]:
     try:
         document = json.loads(read_bounded(path, MAX_FILE_BYTES))

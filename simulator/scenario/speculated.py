@@ -194,7 +194,7 @@ def _drawn(
 
         vectors, assumed = known_vectors(source, own.depth)
         note = (
-            f"acceptance {source.reference}: ranks are drawn, no step depends on another; {assumed}"
+            f"acceptance {source.reference}: what every step accepts is drawn by itself; {assumed}"
         )
         return drawn_ranks(vectors, generator=np.random.default_rng(0)), (note,)
     if fan_out := method.batch.fan_out:
@@ -202,12 +202,13 @@ def _drawn(
         vector = [float(rank_rate(rate, rank)) for rank in range(fan_out + 1)]
         drawn = drawn_tokens(vector, generator=np.random.default_rng(0))
         note = (
-            f"acceptance {source.reference}: ranks are drawn, no token depends on another;"
+            f"acceptance {source.reference}: what every token is accepted at is drawn by itself;"
             f" {ASSUMED_SIBLINGS}"
         )
         return drawn, (note,)
     note = (
-        f"acceptance {source.reference}: a recording is drawn, in which no step depends on another"
+        f"acceptance {source.reference}: what every step accepts is drawn by itself, as if steps did"
+        " not depend on each other"
     )
     remark = source.rates.remark_at(longest)
     rates = step_rates(method, source.rates, longest)
@@ -231,8 +232,8 @@ def _drawn_own(
     kept = np.arange(levels) < drawn.emitted[:, None] - 1
     ranks = np.where(kept, path, -1)
     note = (
-        f"a recording is drawn from {own.tokens_per_step:.4g} tokens per step, in which no step"
-        " depends on another"
+        f"{own.tokens_per_step:.4g} tokens per step on average: what every step accepts is drawn by"
+        " itself, as if steps did not depend on each other"
     )
     return replace(drawn, rank=ranks, rank_width=max(own.tree.ranks) + 1), (note,)
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from app.answers.answer import Answer, Column, Row, Table
-from app.answers.cells import LISTED, MarkedCell, reason_lines, several
+from app.answers.cells import LISTED, MarkedCell, reason_lines
+from app.answers.deployment_words import deployment_words
 from app.answers.estimates import KnownAcceptance
 from app.answers.numbers import ranged
 
@@ -213,6 +214,9 @@ class BreakEvens(Answer):
                 "speedup",
                 "draft_at_most",
             ],
+            heads={}
+            if self.acceptance is None
+            else {"tokens_per_step": f"{self.acceptance.kind} tokens/step"},
             caption="brackets: 80 % intervals",
             once=[*names, "context", "draft_tokens"],
             mark="needed_acceptance",
@@ -252,8 +256,7 @@ def twin_words(against: str) -> str:
 
 
 def _where(inputs: Mapping[str, Any]) -> str:
-    placed = " on ".join(several(inputs[name], name) for name in ("model", "device"))
-    return f"{placed}, {inputs['method']}, {several(inputs['engine'], 'engine')}"
+    return f"{deployment_words(inputs)}, {inputs['method']}"
 
 
 def _named(row: PayingRow, names: Sequence[str]) -> str:

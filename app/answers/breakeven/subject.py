@@ -19,11 +19,13 @@ from app.questions.resolve.accepted import OTHERWISE, lengths_for, numbers_words
 from app.questions.resolve.chosen_configuration import configuration_of, with_options
 from app.questions.resolve.configurations import compared, named_shapes, shapes_for, unknown
 from app.questions.resolve.refining import refines
-from costmodel.answers.estimate import Setting
+from costmodel.answers.estimate import Setting, estimate
 from costmodel.answers.settings import build_setting, compared_with
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.laws.own_pace import own_pace
+from costmodel.method_library import load_method
+from costmodel.optimizers.candidates.usual_shapes import usual_lengths
 from costmodel.optimizers.drafters.competing import carried, competing
 from costmodel.optimizers.drafters.origin import proposal_share
 from costmodel.optimizers.drafters.sources import Source
@@ -44,12 +46,15 @@ class Subject:
         source: where its acceptance is known from; None where nothing says.
         drafts: whose break-even is asked about; None: of masked blocks, which draft nothing.
         inputs: what was asked, as far as it was resolved.
+        fastest_at: batch and context; only the draft that is the fastest there is asked about. None:
+            all are.
     """
 
     base: DecodingConfiguration
     source: Source | None
     drafts: Sequence[Acceptance] | None
     inputs: Mapping[str, Any]
+    fastest_at: tuple[int, int] | None = None
 
     @property
     def is_masked(self) -> bool:
@@ -67,7 +72,16 @@ class Subject:
         return compared_with(build_setting(placed), placed, against)
 
     def steps(self, setting: Setting) -> Sequence[Acceptance]:
-        """What a step brings: every draft, or the known pace of masked blocks, else the entry's."""
+        """What a step brings: every draft or the fastest, or the known pace of masked blocks, else the
+        entry's.
+        """
+        if self.drafts is not None and self.fastest_at is not None:
+            batch, context = self.fastest_at
+            rates = [
+                float(estimate(setting, a, batch=batch, context=context).tokens_per_s)
+                for a in self.drafts
+            ]
+            return [self.drafts[rates.index(max(rates))]]
         if self.drafts is not None:
             return self.drafts
         pace = None if self.source is None else self.source.own_tokens_per_step
@@ -111,7 +125,11 @@ def _drafting(question: BreakevenQuestion, cell: Mapping[str, str]) -> Subject:
     if source is not None:
         (source,) = competing(with_options(base, cell), [source])
         base = replace(base, **carried(source))
-    compared_lengths = lengths_for(source, lengths, [3])
+    # a rate that is stated says nothing of how long a draft of its drafter is
+    is_open = source is not None and lengths is None and question.acceptance is None
+    usual = usual_lengths(load_method(slug)) if is_open else [3]
+    compared_lengths = lengths_for(source, lengths, usual)
+    is_open = is_open and len(compared_lengths) > 1 and question.tree is None
     others = {"--draft-tokens": lengths, "--tree": question.tree}
     shapes = named_shapes(question.shape, others)
     if source is None:
@@ -129,6 +147,7 @@ def _drafting(question: BreakevenQuestion, cell: Mapping[str, str]) -> Subject:
         base=base,
         source=source,
         drafts=drafts,
+        fastest_at=(question.batch[0], question.context[0]) if is_open and not shapes else None,
         inputs={
             "method": slug,
             "drafter": question.drafter or [],

@@ -8,11 +8,12 @@ from app.questions.resolve.accepted import acceptance_missing, lengths_for, one_
 from app.questions.resolve.configurations import compared, named_shapes
 from costmodel.draft_shape import DraftShape
 from costmodel.laws.acceptance import Acceptance
+from costmodel.method_library import load_method
+from costmodel.optimizers.candidates.usual_shapes import usual_lengths
 from costmodel.optimizers.drafters.sources import Source
 from hardware_profiles.errors import InputError
 
 PLAIN = "plain-decoding"
-_USUAL = [1, 3, 5]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,7 +52,8 @@ def compared_drafts(question: CapacityQuestion, model: str) -> ComparedDrafts:
     source = one_source(
         question, question.trace, method="" if plain else slug, model=model, lengths=stated or ()
     )
-    lengths = lengths_for(source, stated, _USUAL)
+    drafter = slug if source is None else source.method
+    lengths = lengths_for(source, stated, usual_lengths(load_method(drafter or PLAIN)))
     shapes = named_shapes(
         question.shape, {"--draft-tokens": question.draft_tokens, "--tree": question.tree}
     )

@@ -9,8 +9,9 @@ from app.answers.answer import Answer, Column, Row, Table
 from app.answers.capacity.day import DayPlan
 from app.answers.capacity.fleet import SampledFleet
 from app.answers.cells import LISTED, MarkedCell, reason_lines
+from app.answers.deployment_words import deployment_words
 from app.answers.estimates import KnownAcceptance
-from app.answers.numbers import plain
+from app.answers.numbers import digits, plain
 from app.answers.placements import MarkedPlacement, placed_words
 from app.answers.sentences import folded
 from app.answers.sizing.pools import PooledPlan
@@ -19,10 +20,15 @@ from costmodel.answers.capacity import CapacityPlan
 from costmodel.answers.energy import power_model, usd_per_million
 from costmodel.draft_shape import shape_of
 from hardware_profiles.profile import Device
-from hardware_profiles.units import HOUR_S
+from hardware_profiles.units import HOUR_S, MILLI
 
 Interval = tuple[float, float]
 UNKNOWN = "–"
+_HELD_BY = {
+    "tpot": "TPOT",
+    "ttft": "TTFT",
+    "throughput": "no gain",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,7 +104,7 @@ class PricedDesign(PlannedDesign):
     ]
     goodput_per_usd: Annotated[
         float | None,
-        Column("Requests within the limits by dollar; None: one is unknown.", "good/$"),
+        Column("Requests within the limits by dollar; None: one is unknown.", "requests/$"),
     ]
     carried_over_from: Annotated[
         str | None, Column("Device whose kernels stand for its own; None: none does.")
@@ -132,7 +138,7 @@ class PricedDesign(PlannedDesign):
     @property
     def good_by_dollar(
         self,
-    ) -> Annotated[float | str, Column("Goodput.", "good/$", of=("goodput_per_usd",))]:
+    ) -> Annotated[float | str, Column("Goodput.", "requests/$", of=("goodput_per_usd",))]:
         """The goodput of a dollar, or that it is unknown."""
         return UNKNOWN if self.goodput_per_usd is None else self.goodput_per_usd
 
@@ -180,16 +186,16 @@ class PlanRow(PricedDesign):
     @property
     def bound(
         self,
-    ) -> Annotated[str, Column("Batch, limit.", "batch (bound)", of=("batch", "binds"))]:
+    ) -> Annotated[str, Column("Batch, limit.", "batch, held by", of=("batch", "binds"))]:
         """The batch and what keeps it from growing."""
-        return f"{plain(self.batch)} ({self.binds})"
+        return f"{plain(self.batch)}, {_HELD_BY.get(self.binds, self.binds)}"
 
     @property
     def needed(self) -> Annotated[str, Column("Replicas.", "replicas", of=("replicas",))]:
         """The replicas and their interval, where it is more than one number."""
         low, high = self.replicas_interval
-        span = f"{plain(low)}–{plain(high)}" if high > low else plain(low)
-        return f"{plain(self.replicas)} [{span}]"
+        span = f" [{plain(low)}–{plain(high)}]" if high > low else ""
+        return f"{plain(self.replicas)}{span}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -438,6 +444,24 @@ class CapacityPlans(Answer):
         """The plans."""
         return self.plans
 
+    @property
+    def _tied_words(self) -> str:
+        """Plans of the price of the best one, with what their users see; empty where there are
+        none.
+        """
+        plans = [row for row in self.plans if isinstance(row, PlanRow) and row.usd_per_hour]
+        best = next((row for row in plans if best_plan(row) == self.best), None)
+        tied = [] if best is None else [r for r in plans if r.usd_per_hour == best.usd_per_hour]
+        if best is None or len(tied) < 2:
+            return ""
+        others = ", ".join(
+            f"{row.method} {row.draft} at {digits(row.tpot_s / MILLI)} ms a token"
+            for row in tied
+            if row is not best
+        )
+        own = f"{digits(best.tpot_s / MILLI)} ms a token"
+        return f", at {own}; as cheap: {others}"
+
     def shown(self) -> Iterator[Table | str]:
         """The plans, why others cannot be, and the one to take."""
         inputs = self.inputs
@@ -446,7 +470,7 @@ class CapacityPlans(Answer):
         times = ["ttft_s", "tpot_s", *(["e2e_s"] if inputs["slo_e2e"] else [])]
         names = [name for name in LISTED if "," in inputs[name]]
         yield Table(
-            title=_title(inputs, names),
+            title=_title(inputs),
             rows=self.plans,
             columns=[
                 *names,
@@ -477,7 +501,7 @@ class CapacityPlans(Answer):
         marked = [row for row in self.plans if isinstance(row, MarkedCell)]
         yield from reason_lines(marked, [*names, *places, "method"])
         if self.best is not None:
-            yield _best_words(self.best, names)
+            yield _best_words(self.best, names) + self._tied_words
         if inputs["users"] and self.best is not None:
             (row,) = [
                 row
@@ -519,7 +543,7 @@ def _device_lines(plans: Sequence[PricedDesign]) -> Iterator[str]:
         yield folded(f"{device}: price: {price}{kernels}")
 
 
-def _title(inputs: Mapping[str, Any], names: Sequence[str]) -> str:
+def _title(inputs: Mapping[str, Any]) -> str:
     """The load, and what all plans share."""
     if inputs["users"]:
         asks = (
@@ -531,8 +555,8 @@ def _title(inputs: Mapping[str, Any], names: Sequence[str]) -> str:
     else:
         who = f"{plain(inputs['rate'])} requests/s"
     load = f"{who} of {plain(inputs['prompt_tokens'])} + {plain(inputs['output_tokens'])} tokens"
-    shared = [inputs[name] for name in LISTED if name not in names]
-    return f"{load}: {', '.join(shared)}"
+    searched = {"dtype": None, "kv_dtype": None, "tp": 1} if inputs["search"] == "full" else {}
+    return f"{load}: {deployment_words({**inputs, **searched})}"
 
 
 def _heads(inputs: Mapping[str, Any]) -> dict[str, str]:
@@ -557,7 +581,7 @@ def _caption(inputs: Mapping[str, Any], plans: Sequence[Plan], *, by_percentile:
     arrivals = f"{'requests' if inputs['users'] else 'Poisson arrivals'} {lengths}"
     if counts and not by_percentile:
         times += (
-            f"; good/$: requests within the limits by dollar, of a simulation of up to"
+            f"; requests/$: those within the limits by dollar, of a simulation of up to"
             f" {max(counts):,} {arrivals}, seed {inputs['seed']}"
         )
     if counts and by_percentile:

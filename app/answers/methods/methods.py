@@ -4,14 +4,14 @@ method of the reader's own, begun and checked.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, ClassVar, get_args
 
 from app.answers.answer import Answer, Column, Row, Table
 from app.answers.methods.coverage import CoverageRow, coverage
 from app.answers.methods.own import CheckedMethod, NewMethod, checked_method, new_method
 from app.answers.methods.words import bibtex, described
-from app.questions.field import inputs_of
+from app.questions.field import LIST, inputs_of
 from app.questions.methods import MethodsQuestion
 from costmodel.answers.settings import stated_method
 from costmodel.method import Group, Method
@@ -137,6 +137,8 @@ def answer(
     Raises:
         InputError: there is no such method, or an option that needs one.
     """
+    if question.name == LIST:
+        question = replace(question, name=None)
     if question.name == "new":
         return new_method(question)
     if question.name == "check":

@@ -1,11 +1,12 @@
 """`models`: architectures, dollars of their tokens, and draft models that are cut out of them."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from app.answers.models.inspection import InspectedModel, inspected
 from app.answers.models.rows import DraftModel, ModelRow, Models, TokenPriceRow
-from app.questions.field import inputs_of
+from app.questions.field import LIST, inputs_of
 from app.questions.models import ModelsQuestion
 from costmodel.architectures.architecture import Architecture
 from costmodel.architectures.library import load_model, model_names
@@ -25,6 +26,8 @@ def answer(question: ModelsQuestion) -> Models | InspectedModel | DraftModel:
     Raises:
         InputError: an unknown name, a file that cannot be read, or an option of another mode.
     """
+    if question.name == LIST:
+        question = replace(question, name=None)
     if question.name == "inspect":
         return _inspected(question)
     if question.name == "cut":

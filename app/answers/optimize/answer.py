@@ -43,7 +43,8 @@ def _is_full(question: OptimizeQuestion) -> bool:
     for part in () if full else fields(JointOptions):
         if (value := getattr(question, part.name)) != part.default:
             raise InputError(
-                "goes with --search full",
+                f"goes with --search full, which plans whole deployments under a load: add"
+                f" --search full --devices {max(question.devices, question.tp)}",
                 key=f"--{part.name.replace('_', '-')}",
                 value=",".join(stated_words(value)),
             )

@@ -5,6 +5,7 @@ from typing import Any
 
 from app.answers.cells import MarkedCell
 from app.answers.drafting import draft_words, drafting
+from app.answers.drafting_cost import drafting_cost
 from app.answers.estimates import acceptance, cost, pair, phases, point, provenance
 from app.answers.feasible import nearest_changes
 from app.answers.optimize.rows import (
@@ -323,6 +324,12 @@ def cell(
         if around is None
         else [CarriedRow(batch=at.batch, lost_ratio=at.lost_ratio) for at in around.carried],
         longest_compared=not any(neighbour.kind == "longer" for neighbour in beside),
+        drafting_cost=drafting_cost(
+            here.winner.contender.setting,
+            here.winner.acceptance,
+            context=here.winner.context,
+            step_s=float(here.winner.result.step_s),
+        ),
     )
 
 

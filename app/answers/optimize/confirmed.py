@@ -27,8 +27,8 @@ from costmodel.optimizers.joint.search import (
     joint_search,
 )
 from costmodel.optimizers.joint.space import JointQuestion
+from costmodel.optimizers.joint.ties import NOTICED, SAME, preferred
 from costmodel.optimizers.unmet import NothingAllowedError
-from costmodel.passes.ops import Array
 from hardware_profiles.errors import InfeasibleError, InputError
 
 SEEDS = 3
@@ -62,6 +62,25 @@ class Finalist:
     def value(self) -> float:
         """The objective: predicted, times what simulations say of the prediction."""
         return self.design.value * (1.0 if self.run is None else float(np.mean(self.run.ratios)))
+
+    @property
+    def seen(self) -> tuple[float, float]:
+        """Mean time per output token and mean time to first token: simulated, else predicted."""
+        times = self.design if self.run is None else self.run
+        return times.tpot_s, times.ttft_s
+
+    def reaches(self, other: Finalist) -> bool:
+        """Whether it reaches as much as another design: in one of the simulations of the same seed
+        and on average within 1 %, or as predicted where one of both was not simulated.
+        """
+        if NOTICED * self.value < other.value:
+            return False
+        if self.run is None or other.run is None:
+            return self.value >= SAME * other.value
+        pairs = zip(self.run.ratios, other.run.ratios, strict=False)
+        return any(
+            own * self.design.value >= SAME * others * other.design.value for own, others in pairs
+        )
 
     @property
     def law(self) -> Design:
@@ -102,6 +121,8 @@ class ConfirmedSearch:
         question: what was asked.
         optimum: of the search.
         finalists: best first; the first one is the winner.
+        tied: how many of them, from the first on, meet what is asked and reach as much as the best
+            of them; the time per output token, then that to the first token order these.
         front: designs on the front, some of them simulated.
         comparison: of the finalists.
         simulations: that were run.
@@ -114,6 +135,7 @@ class ConfirmedSearch:
     question: JointQuestion
     optimum: JointOptimum
     finalists: Sequence[Finalist]
+    tied: int
     front: Sequence[Finalist]
     comparison: DesignComparison
     simulations: int
@@ -169,17 +191,19 @@ def confirmed_search(
             refused.append((design, str(error)))
         else:
             finalists.append(Finalist(design=both.design, run=both.run, pooled=both))
-    finalists = sorted(finalists, key=lambda finalist: _rank(question.slo, finalist))
+    finalists, tied = _best_first(question.slo, finalists)
     comparison = compare_designs(
         searched,
         [finalist.law for finalist in finalists],
         seed=question.seed,
         simulated=[finalist.ratios for finalist in finalists],
+        tpot_ratios=[finalist.seen[0] / finalist.law.tpot_s for finalist in finalists],
     )
     return ConfirmedSearch(
         question=question,
         optimum=optimum,
         finalists=finalists,
+        tied=tied,
         front=front,
         comparison=comparison,
         simulations=simulations.count
@@ -213,6 +237,27 @@ def _rank(slo: Limits, finalist: Finalist) -> tuple[bool, bool, float]:
         slo.limited and finalist.run is None,
         -finalist.value if meets else finalist.excess(slo),
     )
+
+
+def _best_first(slo: Limits, finalists: Sequence[Finalist]) -> tuple[list[Finalist], int]:
+    """Finalists in the order in which they would be run, and how many of them tie with the first.
+
+    What no simulation tells apart is ordered by what users see, then by what costs less.
+    """
+    ranked = sorted(finalists, key=lambda finalist: _rank(slo, finalist))
+    if not ranked[0].meets(slo):
+        return ranked, 1
+    top = _rank(slo, ranked[0])[:2]
+    left = [f for f in ranked if _rank(slo, f)[:2] == top and f.reaches(ranked[0])]
+    others = [f for f in ranked if not any(f is tied for tied in left)]
+    ordered: list[Finalist] = []
+    while left:
+        tpot_s, ttft_s = (np.array(times) for times in zip(*(f.seen for f in left), strict=True))
+        devices = np.array([float(f.design.devices) for f in left])
+        drafts = np.array([float(f.design.acceptance.draft_tokens) for f in left])
+        equal = np.ones(len(left), dtype=np.bool_)
+        ordered.append(left.pop(preferred(equal, tpot_s, ttft_s, devices, drafts)[0]))
+    return [*ordered, *others], len(ordered)
 
 
 def _unsimulated(design: Design) -> Finalist:
@@ -280,17 +325,12 @@ def _following(
     met = [finalist.value for finalist in tried if finalist.meets(question.slo)]
     values = np.where(fresh & (under.value > MORE * max(met, default=0.0)), under.value, -np.inf)
     if np.isfinite(values).any():
-        return design_at(corrected, under, _highest(values))
+        return design_at(corrected, under, under.preferred(values))
     excess = np.where(fresh & under.carries, under.excess(corrected.slo), np.inf)
     least = min(finalist.excess(question.slo) for finalist in tried)
     if met or excess.min() >= least:
         return None
-    return design_at(corrected, under, _highest(-excess))
-
-
-def _highest(values: Array) -> tuple[int, ...]:
-    """Where the highest value stands."""
-    return tuple(int(at) for at in np.unravel_index(int(np.argmax(values)), values.shape))
+    return design_at(corrected, under, under.preferred(-excess))
 
 
 def _place(question: JointQuestion, base: LoadEvaluation, design: Design) -> tuple[int, int, int]:

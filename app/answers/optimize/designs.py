@@ -48,6 +48,18 @@ class SearchCounts(Row):
     pruned_nodes: Annotated[int, Column("Of them, those that bounds ruled out.")]
     simulations: Annotated[int, Column("Simulations.")]
 
+    @property
+    def words(self) -> str:
+        """What was looked at: `1,056 designs; 12 simulations of the best of them`."""
+        left_out = self.designs - self.evaluated
+        why = (
+            f", {left_out:,} of which are ruled out by what they can reach at most"
+            if left_out
+            else ""
+        )
+        runs = f"; {self.simulations} simulations of the best of them" if self.simulations else ""
+        return f"{self.designs:,} designs{why}{runs}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Designs(Row):
@@ -130,6 +142,30 @@ class Designs(Row):
         )
 
     @property
+    def tied_words(self) -> str:
+        """What decides between designs that reach the same; empty where only one reaches it."""
+        compared = [*self.choices, *self.alternatives]
+        tied = [row for row in compared if row.ties]
+        if len(tied) < 2:
+            return ""
+        same = (
+            f"serve all {digits(self.load_per_s)} requests/s"
+            if self.load_per_s is not None and self.objective.maximise == "tokens"
+            else f"reach the same {self.objective.unit} as far as simulations tell"
+        )
+        tpot_s, least_s = self.winner.seen_tpot_s, min(row.seen_tpot_s for row in tied)
+        why = (
+            "it has the lowest time per output token"
+            if tpot_s <= least_s
+            else "its time per output token is within 1 % of the lowest, and its first token is earlier"
+        )
+        how_many = "All" if len(tied) == len(compared) else f"{len(tied)} of"
+        return (
+            f"{how_many} {len(compared)} designs compared {same}; this one is first because {why}"
+            f" ({digits(tpot_s / MILLI)} ms)."
+        )
+
+    @property
     def sure_words(self) -> str:
         """How likely the first design is the best, against which it is closest, and what being wrong
         costs.
@@ -153,25 +189,24 @@ class Designs(Row):
     def shown(self) -> Iterator[Table | str]:
         """What to run and how sure that is, the designs, the front, and how much was looked at."""
         yield folded(self.headline)
+        if self.tied_words:
+            yield folded(self.tied_words)
         yield folded(self.sure_words)
         yield self._designs()
         yield self._front()
         counts = self.search
-        yield (
-            f"{counts.designs:,} designs, of which {counts.evaluated:,} evaluated: bounds ruled out"
-            f" {counts.pruned_nodes} of {counts.nodes} placements of a drafter;"
-            f" {counts.simulations} simulations"
-        )
+        yield f"searched: {counts.words}"
 
     def _designs(self) -> Table:
         caption = (
             "cap: requests in flight of a scheduler; budget: query tokens of an iteration; times"
             " are simulated means where a design was simulated; simulated: objective against the"
-            " prediction; loses: probability that the first design is better; brackets: 80 %"
+            " prediction; loses: probability that the first design reaches more, or as much at less"
+            " TPOT; brackets: 80 %"
             " intervals"
         )
         if any(row.prompt_workers for row in (*self.choices, *self.alternatives)):
-            caption += "; workers: of prompts + of decoding"
+            caption = f"workers: of prompts + of decoding; {caption}"
         if self.limits.meaning:
             caption += f"; limits: {self.limits.meaning}"
         return Table(

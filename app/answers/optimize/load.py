@@ -232,6 +232,7 @@ def _finalists(search: ConfirmedSearch) -> list[FinalistRow]:
                 objective_interval=(low, high),
                 best_probability=float(comparison.best_probability[place]),
                 loses_to_winner_probability=None if math.isnan(lost) else lost,
+                ties=place < search.tied,
             )
         )
     return rows

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from app.answers.answer import Answer, Table
-from app.answers.cells import LISTED, MarkedCell, reason_lines, several
+from app.answers.cells import LISTED, MarkedCell, reason_lines
 from app.answers.deployables import Deployable, file_lines, write_all
+from app.answers.deployment_words import deployment_words
 from app.answers.optimize import words
 from app.answers.optimize.counted_words import (
     adapter_tables,
@@ -21,6 +22,7 @@ from app.answers.optimize.counted_words import (
     flag_lines,
 )
 from app.answers.optimize.designs import Designs
+from app.answers.optimize.load_words import STEADY, load_line
 from app.answers.optimize.neighbour_words import neighbour_lines, neighbour_table
 from app.answers.optimize.rankings import Background, Rankings
 from app.answers.optimize.rows import Candidate, CellRow, ChoiceRow, MaskedQuality, PolicyRow
@@ -132,6 +134,8 @@ class Recommended(Answer):
             yield from self._rankings_shown(self.ranking)
         if self.folder is not None:
             yield from file_lines(self.entries, self.folder)
+            if isinstance(self.ranking, Rankings) and self.quality is None:
+                yield load_line(self.ranking.cells, self.folder / f"{self.name}.json")
 
     def _rankings_shown(self, ranking: Rankings) -> Iterator[Table | str]:
         """Who wins where, and what that rests on."""
@@ -156,6 +160,10 @@ class Recommended(Answer):
         yield from map(folded, words.kind_lines(ranking.kind_lengths))
         if line := self.prompts_line:
             yield folded(line)
+        costs = [cell.drafting_cost for cell in ranking.cells if cell.drafting_cost is not None]
+        yield from (folded(cost.words) for cost in costs[:1])
+        if self.quality is None and ranking.cells:
+            yield folded(STEADY)
         if ranking.how_sure is not None:
             yield from certainty_lines([ranking.how_sure])
         if ranking.dropped_batches:
@@ -355,12 +363,17 @@ def _winners(
             row.batch or 0,
         )
     )
-    where = " on ".join(several(str(inputs[name]), name) for name in ("model", "device"))
     # of several cells winners alone fit, and the front of policies says what comes next
     beside = [] if names or masked else ["next_best", "loses"]
     searches = [answer.recommendation for answer in answers]
+    formats = dict.fromkeys(
+        contender.setting.deployment.precision.label
+        for search in searches
+        for contender in search.contenders
+    )
+    known = {"dtype": ",".join(formats)} if formats else {}
     yield Table(
-        title=f"{where}, {several(inputs['engine'], 'engine')}: what to run at each batch",
+        title=f"{deployment_words({**inputs, **known})}: what to run at each batch",
         rows=rows,
         columns=[
             *names,

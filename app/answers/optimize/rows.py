@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from app.answers.answer import Column, Row
 from app.answers.breakeven.rows import TwinPayingRow
 from app.answers.drafting import rule_words
+from app.answers.drafting_cost import DraftingCost
 from app.answers.estimates import Interval, KnownAcceptance, Phases, ProvenanceRow
 from app.answers.numbers import fixed
 
@@ -237,6 +238,7 @@ class FinalistRow(DesignRow):
     loses_to_winner_probability: Annotated[
         float | None, Column("That the first design is better; None of the first.")
     ]
+    ties: Annotated[bool, Column("Whether it reaches as much as the best, the first among them.")]
 
     @property
     def run(self) -> Annotated[str, Column("What to run.", of=("drafter", "draft"))]:
@@ -372,6 +374,9 @@ class CellRow(Row):
     ] = ()
     carried: Annotated[Sequence[CarriedRow], Column("What it loses at other batches.")] = ()
     longest_compared: Annotated[bool, Column("Whether nothing longer was compared.")] = False
+    drafting_cost: Annotated[
+        DraftingCost | None, Column("What the winner's drafts cost beside time.")
+    ] = None
 
     @property
     def run(self) -> Annotated[str, Column("What to run.", of=("drafter", "draft"))]:

@@ -10,6 +10,7 @@ import numpy as np
 from app.answers.answer import Answer
 from app.answers.cells import MarkedCell, cells_of, marked, runnable
 from app.answers.drafting import drafting
+from app.answers.drafting_cost import DraftingCost, drafting_cost
 from app.answers.estimates import acceptance, cost, phases, point, uncertain_terms
 from app.answers.explanations import ExplainedStep, explained_step, roofs_of
 from app.answers.feasible import Settings, require_cell, settings_of
@@ -45,6 +46,7 @@ from costmodel.answers.settings import build_setting
 from costmodel.answers.steps.step import StepCost
 from costmodel.answers.workload import Limits, RequestTimes
 from costmodel.configuration import DecodingConfiguration
+from costmodel.configuration.file import points_of
 from costmodel.draft_shape import shape_of
 from costmodel.laws.acceptance import Acceptance, geometric
 from costmodel.optimizers.candidates.asked_shapes import shape_acceptances
@@ -110,10 +112,11 @@ def answer(question: PredictQuestion) -> Answer:
     pace = None if source is None else source.own_tokens_interval
     wanted = _Wanted(_whole(source, question), question.seed, question.explain, limits, pace)
     if question.config is not None:
-        if "batch" not in stated and chosen.batch is not None:
-            batches = (chosen.batch,)
-        if "context" not in stated and chosen.context is not None:
-            contexts = (chosen.context,)
+        own_batches, own_contexts = points_of(question.config)
+        if "batch" not in stated:
+            batches = own_batches or batches
+        if "context" not in stated:
+            contexts = own_contexts or contexts
     grid = (batches, contexts)
     drafts = _drafts(chosen if question.config is not None else None, stated, batches, source)
     settings = runnable(cells, lambda cell: build_setting(with_options(chosen, cell)))
@@ -122,6 +125,7 @@ def answer(question: PredictQuestion) -> Answer:
     rows: list[PredictionRow | MarkedCell] = []
     configurations: list[Acceptance] = []
     sure: list[Certainty] = []
+    costs: list[DraftingCost] = []
     for cell, setting in settings:
         configuration = with_options(chosen, cell)
         cell_source = (
@@ -137,6 +141,7 @@ def answer(question: PredictQuestion) -> Answer:
         rows += _rows(configuration, setting, configurations, drafts, grid, wanted)
         if not isinstance(setting, str):
             sure.append(how_sure(configuration.deployment, cell_source))
+            costs += _costs(setting, configurations, batches[0], contexts[0])
     able = [setting for _, setting in settings if not isinstance(setting, str)]
     listed = {name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in cells[0]}
     return Predictions(
@@ -145,11 +150,22 @@ def answer(question: PredictQuestion) -> Answer:
         | listed,
         acceptance=None if source is None else acceptance(source, configurations),
         predictions=rows,
+        drafting_costs=costs,
         how_sure=sure,
         remarks=numbers_words(source, configurations),
         roofs=roofs_of(able[0]),
         limits=limits,
     )
+
+
+def _costs(
+    setting: Setting, configurations: Sequence[Acceptance], batch: int, context: int
+) -> list[DraftingCost]:
+    """What the longest draft costs beside time; none where nothing is drafted."""
+    longest = max(configurations, key=lambda a: a.draft_tokens)
+    step_s = float(step_cost(setting, longest, batch=batch, context=context).total_s)
+    cost = drafting_cost(setting, longest, context=context, step_s=step_s)
+    return [] if cost is None else [cost]
 
 
 def _inputs(

@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from app.answers.answer import Answer, Column, Row, Table
-from app.answers.cells import LISTED, MarkedCell, reason_lines, several
+from app.answers.cells import LISTED, MarkedCell, reason_lines
+from app.answers.deployment_words import deployment_words
+from app.answers.drafting_cost import DraftingCost
 from app.answers.estimates import Interval, KnownAcceptance, Phases, UncertainTerm
 from app.answers.explanations import ExplainedStep, Roofs
 from app.answers.numbers import LOPSIDED, lopsided
 from app.answers.scoring.certainty import Certainty, certainty_lines
+from app.answers.sentences import folded
 from costmodel.answers.workload import Limits
 
 
@@ -119,6 +122,8 @@ class Predictions(Answer):
         acceptance: where tokens per step come from; None where nothing is drafted.
         predictions: a row for every cell, in the order of models, devices and engines, contexts,
             batches and drafts.
+        drafting_costs: what the longest draft costs beside time, of every model, device and engine
+            that can be run; at the first batch and context.
         how_sure: an entry for every model, device and engine that can be run.
         remarks: sentences about the acceptance, which are shown and stand in `acceptance`.
         roofs: of the first device, for the page of explanations.
@@ -129,6 +134,7 @@ class Predictions(Answer):
     unwritten: ClassVar[tuple[str, ...]] = ("remarks", "roofs", "limits")
     acceptance: KnownAcceptance | None
     predictions: Sequence[PredictionRow | MarkedCell]
+    drafting_costs: Sequence[DraftingCost]
     how_sure: Sequence[Certainty]
     remarks: Sequence[str]
     roofs: Roofs
@@ -144,10 +150,8 @@ class Predictions(Answer):
         inputs = self.inputs
         able = [row for row in self.predictions if isinstance(row, PredictionRow)]
         names = [name for name in LISTED if "," in inputs[name]]
-        title = " on ".join(several(inputs[name], name) for name in ("model", "device"))
-        formats = (inputs["method"], inputs["dtype"], several(inputs["engine"], "engine"))
         yield Table(
-            title=", ".join((title, *formats, *inputs["transform"])),
+            title=", ".join((deployment_words(inputs), inputs["method"], *inputs["transform"])),
             rows=self.predictions,
             columns=[
                 *names,
@@ -187,6 +191,8 @@ class Predictions(Answer):
         for row in able:
             if row.explain is not None:
                 yield from _explained(row, row.explain)
+        if len(self.how_sure) == 1:
+            yield from (folded(cost.words) for cost in self.drafting_costs)
         yield from self.remarks
         yield from certainty_lines(self.how_sure)
 
@@ -251,10 +257,11 @@ def _explained(row: PredictionRow, explained: ExplainedStep) -> Iterator[Table |
             "compute_ratio",
         ],
     )
-    moved = ", ".join(
-        f"{e.lever} {e.tokens_per_s:+.2f} ({e.speedup:+.2f})" for e in explained.elasticities
+    moved = "; ".join(
+        f"{e.lever} {e.tokens_per_s:+.2f} % tokens/s, {e.speedup:+.2f} % speedup"
+        for e in explained.elasticities
     )
-    yield f"1 % more of each moves tokens/s (and the speedup) by, in %: {moved}"
+    yield f"what 1 % more of each changes: {moved}"
     yield f"most of the interval comes from {' and '.join(explained.dominant_variance)}"
     yield explained.sentence
 

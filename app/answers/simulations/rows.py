@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 from app.answers.answer import Answer, Column, Row, Table
 from app.answers.numbers import plain, time_unit
 from app.answers.simulations.cases import LoadPoint, SimulationCase
-from app.answers.simulations.highest_rates import MOST_REQUESTS
+from app.answers.simulations.highest_rates import MOST_REQUESTS, HighestRate
 from costmodel.answers.workload import Limits
 from real_runs.validation.load_replay import LoadReplay, write_replays
 from simulator.scenario.schema import Key
@@ -181,8 +181,9 @@ class Simulation(Answer):
         if m["joules_per_token"] is not None:
             price = m["usd_per_million_tokens"]
             dollars = "" if price is None else f", $ {plain(price)} per million tokens"
+            whose = f"{first.name}: " if len(self.simulated) > 1 else ""
             yield (
-                f"{m['bandwidth_ratio']:.0%} of the bandwidth and {m['compute_ratio']:.0%} of the"
+                f"{whose}{m['bandwidth_ratio']:.0%} of the bandwidth and {m['compute_ratio']:.0%} of the"
                 f" peak in use, {plain(m['joules_per_token'])} J per token{dollars}"
             )
         yield from self.notes
@@ -190,6 +191,26 @@ class Simulation(Answer):
 
 def _cases(simulated: Sequence[SimulationCase]) -> list[Simulated]:
     return [Simulated(name=case.name, metrics=case.metrics) for case in simulated]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SimulatedAtRate(Simulated):
+    """A setting at a rate, beside the highest rate that it carries."""
+
+    highest_per_s: Annotated[
+        float | None, Column("Highest rate that keeps the limits.", "up to requests/s")
+    ]
+
+
+def served(points: Sequence[LoadPoint], highest: Sequence[HighestRate]) -> list[SimulatedAtRate]:
+    """Settings at rates as rows, each with its highest rate."""
+    most = {rate.name: None if rate.point is None else rate.point.rate_per_s for rate in highest}
+    return [
+        SimulatedAtRate(
+            name=p.name, rate_per_s=p.rate_per_s, metrics=p.metrics, highest_per_s=most[p.name]
+        )
+        for p in points
+    ]
 
 
 def loaded(points: Sequence[LoadPoint]) -> list[Simulated]:
@@ -254,9 +275,9 @@ class HighestRateRow(Row):
     name: Annotated[str, Column("Of the setting.", "setting")]
     feasible: Annotated[bool, Column("Whether there is a rate.")]
     reason: Annotated[str | None, Column("Why there is none.", "no rate")]
-    rate_per_s: Annotated[float | None, Column("Requests per second.", "highest rate/s")]
+    rate_per_s: Annotated[float | None, Column("Requests per second.", "up to requests/s")]
     rate_per_s_interval: Annotated[Interval | None, Column("Over seeds.")]
-    above_per_s: Annotated[float | None, Column("Lowest rate tried that loses.", "lost at")]
+    above_per_s: Annotated[float | None, Column("Lowest rate tried that loses.", "no more at")]
     good_ratio: Annotated[
         float | None, Column("Share of requests.", "within limits", "ratio", decimals=1)
     ]
@@ -282,6 +303,7 @@ class HighestRates(Answer):
         limits: in words.
         highest_rates: a row for every setting.
         load: what happens at stated rates.
+        is_one_rate: they are the one rate of the scenario.
         seeds: of all draws.
         notes: what was assumed.
         title: of the table.
@@ -290,11 +312,12 @@ class HighestRates(Answer):
     """
 
     name: ClassVar[str] = "simulation"
-    unwritten: ClassVar[tuple[str, ...]] = ("title", "points", "tried")
+    unwritten: ClassVar[tuple[str, ...]] = ("title", "is_one_rate", "points", "tried")
     good_share: float
     limits: str
     highest_rates: Sequence[HighestRateRow]
-    load: Sequence[Simulated]
+    load: Sequence[SimulatedAtRate]
+    is_one_rate: bool
     seeds: Sequence[int]
     notes: Sequence[str]
     title: str
@@ -303,8 +326,8 @@ class HighestRates(Answer):
 
     @property
     def own_rows(self) -> Sequence[HighestRateRow | Simulated]:
-        """The highest rates, then the loads."""
-        return [*self.highest_rates, *self.load]
+        """The highest rates, then the loads; at one rate what happens there, beside the highest."""
+        return self.load if self.is_one_rate else [*self.highest_rates, *self.load]
 
     def shown(self) -> Iterator[Table | str]:
         """The highest rate of every setting, and what happens at stated rates."""
@@ -316,8 +339,22 @@ class HighestRates(Answer):
         )
         if len(self.seeds) > 1:
             caption += f", behind the rate: 80 % of {len(self.seeds)} seeds"
+        if self.is_one_rate:
+            yield Table(
+                title=self.title,
+                rows=self.load,
+                heads={"name": "setting"},
+                columns=[
+                    "name",
+                    *_TIMES[:4],
+                    "tokens_per_s",
+                    *(["good_ratio"] if self.limits else []),
+                    "backlog",
+                    "highest_per_s",
+                ],
+            )
         yield Table(
-            title=self.title,
+            title="up to which rate" if self.is_one_rate else self.title,
             rows=self.highest_rates,
             columns=[
                 "name",
@@ -333,7 +370,7 @@ class HighestRates(Answer):
             ],
             caption=caption,
         )
-        if self.load:
+        if self.load and not self.is_one_rate:
             yield Table(
                 title="over load",
                 rows=self.load,

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from app.answers.answer import Answer
+from app.answers.deployment_words import deployment_words
+from app.answers.numbers import plain
 from app.answers.progress import counting, terminal_line
 from app.answers.simulations.highest_rates import SHARE, highest_rates, settings_of
 from app.answers.simulations.length_policies import compared_policies, policy_names, rows_of
@@ -23,6 +25,7 @@ from app.answers.simulations.rows import (
     Simulated,
     Simulation,
     loaded,
+    served,
 )
 from app.answers.simulations.runs import (
     over_seeds,
@@ -44,7 +47,8 @@ from hardware_profiles.machine_code import is_compiled
 from simulator.loop import compiled as loop
 from simulator.results.metrics import SimulationResult
 from simulator.results.timeline import write_timeline
-from simulator.scenario.file import ScenarioFile
+from simulator.scenario.build import Prepared
+from simulator.scenario.file import DeploymentSection, Requests, ScenarioFile
 from simulator.scenario.schema import schema_keys
 
 _DEPLOYMENT = {
@@ -105,12 +109,32 @@ def answer(question: SimulateQuestion) -> Answer:
     if question.policies is not None:
         _refuse_beside("--policies", question, _NOT_WITH_POLICIES)
         return _policies(question, written, assumed)
+    if len(lengths) > 1 and question.good_share is None and written.requests.arrivals == "closed":
+        _refuse_beside(
+            "several --draft-tokens", question, ("compare", "rates", "per_request", "timeline")
+        )
+        return _simulation(question, written, assumed, lengths)
     if question.good_share is not None or len(lengths) > 1:
+        _require_arrivals(written)
         _refuse_beside("--good-share", question, ("per_request", "timeline"))
         if len(lengths) > 1:
             _refuse_beside("several --draft-tokens", question, ("compare",))
         return _highest(question, written, assumed, lengths if len(lengths) > 1 else ())
     return _simulation(question, written, assumed)
+
+
+def _require_arrivals(written: ScenarioFile) -> None:
+    """Refuse to look for the highest rate of users who send one request after the other.
+
+    Raises:
+        InputError: that is so.
+    """
+    if written.requests.arrivals == "closed":
+        raise InputError(
+            "looks for a rate of requests, and users who wait for their answers (--users, or where"
+            " no traffic is stated) have none; state --rate",
+            key="--good-share",
+        )
 
 
 def _option(name: str) -> str:
@@ -224,7 +248,7 @@ def _policies(
         if timeline is not None:
             timeline.parent.mkdir(parents=True, exist_ok=True)
             own = timeline.with_name(f"{timeline.stem}-{name}{timeline.suffix}")
-            write_timeline(result, own, title=f"{_title(written)}, {name}")
+            write_timeline(result, own, title=f"{_title(prepared)}, {name}")
 
     with counting(question.quiet) as report:
         prepared = prepared_of(written)
@@ -236,7 +260,7 @@ def _policies(
         by=about["by"],
         seeds=list(seeds),
         notes=[*assumed, *prepared.notes, *about["notes"]],
-        title=_title(written),
+        title=_title(prepared, drafts=False),
     )
 
 
@@ -270,8 +294,9 @@ def _highest(
     if not 0.0 < share <= 1.0:
         raise InputError("must lie in 0..1, 0 excluded", key="--good-share", value=share)
     limits = replace(written.slo.limits, share_ratio=share)
-    variants, rates = variants_of(question.compare), question.rates or ()
-    seeds = _seeds(question)
+    asked = written.requests.rate_per_s
+    rates = question.rates or (() if asked is None else (asked,))
+    variants, seeds = variants_of(question.compare), _seeds(question)
     with counting(question.quiet) as report:
         prepared = prepared_of(written)
         settings = settings_of(prepared, lengths, variants)
@@ -281,61 +306,123 @@ def _highest(
             **written.model_dump(mode="json", by_alias=True),
             "seed": question.seed,
             "draft_tokens": lengths or None,
-            "rates": rates,
+            "rates": question.rates or (),
             "good_share": share,
         },
         good_share=share,
         limits=limits.words,
         highest_rates=[HighestRateRow(**rate.as_json()) for rate in highest],
-        load=loaded(points),
+        load=served(points, highest),
+        is_one_rate=question.rates is None and asked is not None,
         seeds=list(seeds),
         notes=[*assumed, *prepared.notes],
-        title=_title(written),
+        title=_title(prepared, drafts=not lengths),
         points=points,
         tried=tried,
     )
 
 
 def _simulation(
-    question: SimulateQuestion, written: ScenarioFile, assumed: list[str]
+    question: SimulateQuestion,
+    written: ScenarioFile,
+    assumed: list[str],
+    lengths: Sequence[int] = (),
 ) -> Simulation:
-    """The scenario, its variants and loads, and the files of the first."""
+    """The scenario, its variants and loads, and the files of the first.
+
+    Args:
+        question: what is asked.
+        written: the scenario.
+        assumed: of it, in words.
+        lengths: draft tokens, 0 for none, that are compared in place of variants; empty: those of
+            the scenario.
+    """
     variants, rates = variants_of(question.compare), question.rates or ()
     seeds = _seeds(question)
     with counting(question.quiet) as report:
         prepared = prepared_of(written)
-        cases = run_cases(prepared, variants, question.seed, report)
+        settings = settings_of(prepared, lengths, variants) if lengths else []
+        cases = [
+            case
+            for setting in settings
+            if setting.prepared is not None
+            for case in run_cases(setting.prepared, [(setting.name, {})], question.seed, report)
+        ] or run_cases(prepared, variants, question.seed, report)
         points = run_loads(prepared, variants, rates, question.seed, report)
-        spread = over_seeds(prepared, cases[0].metrics, seeds, report)
+        spread = None if lengths else over_seeds(prepared, cases[0].metrics, seeds, report)
     if question.per_request is not None:
         question.per_request.parent.mkdir(parents=True, exist_ok=True)
         write_per_request(cases[0].result, question.per_request)
     if question.timeline is not None:
         question.timeline.parent.mkdir(parents=True, exist_ok=True)
-        write_timeline(cases[0].result, question.timeline, title=_title(written))
+        write_timeline(cases[0].result, question.timeline, title=_title(prepared))
     inputs = written.model_dump(mode="json", by_alias=True)
     several = len(cases) > 1
     return Simulation(
         inputs=inputs
-        | {"seed": question.seed, "compare": list(question.compare or ()), "rates": rates},
+        | {"seed": question.seed, "compare": list(question.compare or ()), "rates": rates}
+        | ({"draft_tokens": lengths} if lengths else {}),
         metrics=cases[0].metrics,
         scheduler=asdict(prepared.scheduler),
         metrics_interval=spread,
         seeds=None if spread is None else list(seeds),
         cases=[Simulated(name=c.name, metrics=c.metrics) for c in cases] if several else None,
         load=loaded(points) or None,
-        notes=[*assumed, *prepared.notes],
-        title=_title(written),
+        notes=[
+            *(f"{setting.name}: {setting.reason}" for setting in settings if setting.reason),
+            *assumed,
+            *prepared.notes,
+        ],
+        title=_title(prepared, drafts=not lengths),
         simulated=cases,
         points=points,
     )
 
 
-def _title(written: "ScenarioFile") -> str:
+def _title(prepared: Prepared, *, drafts: bool = True) -> str:
+    """What serves which requests, in words.
+
+    Args:
+        prepared: a scenario.
+        drafts: say what is drafted, too.
+    """
+    written, setting = prepared.written, prepared.setting
     if written.profile is not None:
-        return (
-            f"{Path(written.profile.prefix).name} (measured kernels), {written.requests.arrivals}"
-            " arrivals"
-        )
-    d = written.deployment
-    return f"{d.model} on {d.device}, {d.engine}, {written.requests.arrivals} arrivals"
+        where = f"{Path(written.profile.prefix).name} (measured kernels)"
+    else:
+        known = {} if setting is None else {"dtype": setting.deployment.precision.label}
+        where = deployment_words(_by_keyword(written.deployment) | known)
+    parts = [where, _drafts_words(prepared) if drafts else "", _arrivals_words(written.requests)]
+    return ", ".join(filter(None, parts))
+
+
+def _by_keyword(section: DeploymentSection) -> dict[str, Any]:
+    """The names of a deployment by the keywords of the verbs."""
+    values = section.model_dump()
+    return {name: values[key] for name, key in DEPLOYMENT_FIELDS.items() if key in values}
+
+
+def _drafts_words(prepared: Prepared) -> str:
+    """What drafts and how much; empty where nothing is drafted."""
+    written = prepared.written.speculation
+    if written is None or written.refine is not None or written.draft_tokens == 0:
+        return ""
+    method = written.method or (
+        "" if prepared.setting is None else prepared.setting.drafter.method.slug
+    )
+    if written.schedule:
+        return f"{method} with a draft length by batch"
+    how_many = written.shape
+    if how_many is None and written.draft_tokens is not None:
+        how_many = f"{written.draft_tokens} draft token{'s' if written.draft_tokens > 1 else ''}"
+    return f"{method} with {how_many}" if how_many else method
+
+
+def _arrivals_words(requests: Requests) -> str:
+    """Who sends requests, and how fast."""
+    if requests.arrivals == "closed":
+        users = requests.users or 1
+        return f"{users:,} user{'s' if users > 1 else ''}"
+    if requests.arrivals == "recorded":
+        return "recorded arrivals"
+    return f"{plain(requests.rate_per_s or 0.0)} requests/s, {requests.arrivals} arrivals"

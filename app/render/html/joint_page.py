@@ -36,7 +36,7 @@ def joint_page(answer: Recommended) -> str:
     )
     parts = [
         f'<header><p class="eyebrow">{escape(title)}</p><h1>{escape(designs.headline)}</h1>'
-        f"<p>{escape(designs.sure_words)}.</p></header>",
+        f"<p>{escape(f'{designs.tied_words} {designs.sure_words}.'.strip())}</p></header>",
         f'<section class="grid">{card}</section>',
         "<h2>The best design of each drafter and placement</h2>",
         _limits(designs),

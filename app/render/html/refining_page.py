@@ -8,6 +8,7 @@ front, and when the autoregressive twin is beaten. Leaves out the figure
 
 from html import escape
 
+from app.answers.deployment_words import deployment_words
 from app.answers.optimize.recommended import Recommended
 from app.answers.optimize.rows import PolicyRow
 from app.render.charts.charts import Figure, digits, interval_words
@@ -24,7 +25,7 @@ def refining_page(answer: Recommended) -> str:
     assert answer.quality is not None
     inputs = answer.inputs
     figures: dict[str, Figure] = {}
-    title = f"{inputs['model']} on {inputs['device']}"
+    title = deployment_words(inputs)
     whose = escape(inputs["against"] or "the same model")
     parts = [
         (

@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from app.answers.deployment_words import deployment_words
 from app.answers.optimize.designs import Designs
 from app.answers.optimize.rankings import Rankings, read_rankings
 from app.answers.optimize.recommended import Recommended
@@ -76,7 +77,7 @@ def report_page(saved: Json) -> str:
     figures: Figures = {}
     with whole_answer("optimize"):
         answer = read_rankings(saved)
-        title = f"{answer.inputs.get('model', '')} on {answer.inputs.get('device', '')}"
+        title = deployment_words(answer.inputs)
         return html_page(title, _body(answer, figures), figures)
 
 
@@ -141,13 +142,7 @@ def _body(answer: Rankings, figures: Figures) -> str:
 
 def _head(answer: Rankings) -> str:
     inputs, first = answer.inputs, _first(answer)
-    question = [
-        inputs.get("model"),
-        inputs.get("device"),
-        f"engine {inputs.get('engine', 'not named')}",
-    ]
-    question.append(f"tensor parallel {inputs['tp']}" if inputs.get("tp", 1) != 1 else "")
-    eyebrow = " · ".join(str(part) for part in question if part)
+    eyebrow = deployment_words(inputs)
     facts = [
         ("speedup", digits(first.speedup), "×", interval_words(first.speedup_interval, "×")),
         (

@@ -102,7 +102,7 @@ def write_load_page(
     head = (
         "setting",
         "highest rate, requests/s",
-        "lost at",
+        "no more at",
         "within the limits",
         "goodput/s",
         "tokens/s",

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from costmodel.draft_shape import OFF, OWN, DraftShape, chain, dynamic
 from costmodel.laws.acceptance import law_for
-from costmodel.method import Shape, Stop
+from costmodel.method import Method, Shape, Stop
 from costmodel.method_library import load_method
 from costmodel.optimizers.candidates.state_candidates import SIZES
 from costmodel.optimizers.drafters.sources import Source
@@ -35,6 +35,11 @@ _DYNAMIC: tuple[tuple[Shape, Stop | None], ...] = (
         (replace(_LIKELIEST, depth=depth, width=4, beam=4), None) for depth in (2, 4)
     ),  # EAGLE-2's levels and beam
 )
+
+
+def usual_lengths(method: Method) -> Sequence[int]:
+    """The lengths of a method's chains that are compared."""
+    return NGRAM_LENGTHS if method.may_propose_nothing else CHAIN_LENGTHS
 
 
 def usual_shapes(
@@ -63,8 +68,7 @@ def usual_shapes(
         return [OFF, OWN]
     draft_tokens = None if draft_tokens is None else [k for k in draft_tokens if k]
     method, trace = load_method(source.method), source.positions
-    usual = NGRAM_LENGTHS if method.may_propose_nothing else CHAIN_LENGTHS
-    lengths = draft_tokens or usual
+    lengths = draft_tokens or usual_lengths(method)
     if trace is None and stop is not None:
         rule = "needs a recording with positions: stated numbers do not tell when a draft ends"
         raise InputError(rule, key="stop", value=f"{stop.rule} of {source.method}")

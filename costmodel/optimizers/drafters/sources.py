@@ -666,5 +666,5 @@ def configured_source(chosen: DecodingConfiguration) -> Source | None:
 
 
 def _words(rates: Sequence[float]) -> str:
-    listed = ", ".join(f"{rate:g}" for rate in rates[:8]) + (", .." if len(rates) > 8 else "")
+    listed = ", ".join(f"{rate:.3g}" for rate in rates[:8]) + (", .." if len(rates) > 8 else "")
     return f"rate {listed} of one token" if len(rates) == 1 else f"rates {listed} by position"

@@ -25,7 +25,8 @@ from costmodel.optimizers.joint.evaluation import (
 )
 from costmodel.optimizers.joint.search import Design
 from costmodel.optimizers.joint.space import JointQuestion
-from costmodel.passes.ops import Array
+from costmodel.optimizers.joint.ties import SAME
+from costmodel.passes.ops import Array, Mask
 from hardware_profiles.fitted.constants import OPERATIONS
 
 _NAMES = (*OPERATIONS, "host")
@@ -38,9 +39,9 @@ class DesignComparison:
     Args:
         draws: of the objective, shape [designs, draws].
         intervals: 80 % interval of each design's objective.
-        beaten_probability: that the first design beats each one; of equals half counts. NaN for
-            itself.
-        best_probability: that each design is the best of all; equals share it.
+        beaten_probability: that the first design beats each one: it reaches more, or the same at a
+            lower time per output token; of equals half counts. NaN for itself.
+        best_probability: that each design is the best of all in that sense; equals share it.
         expected_regret: mean of what the best design of a draw has more than the first, in units of
             the objective.
         regret_ratio: the same over the first design's mean.
@@ -60,6 +61,7 @@ def compare_designs(
     *,
     seed: int = 0,
     simulated: Sequence[Sequence[float] | None] | None = None,
+    tpot_ratios: Sequence[float] | None = None,
     draws: int = DRAWS,
 ) -> DesignComparison:
     """Draw the objective of designs, and count.
@@ -70,12 +72,15 @@ def compare_designs(
         seed: of all draws.
         simulated: for each design, simulated over predicted objective by seed, the same seeds for
             all; None: as predicted.
+        tpot_ratios: for each design, simulated over predicted time per output token; None: as
+            predicted.
         draws: number of draws.
     """
     errors = _SharedErrors(seed, draws)
-    values = np.stack(
-        [_drawn(question, design, place, errors) for place, design in enumerate(designs)]
-    )
+    drawn = [_drawn(question, design, place, errors) for place, design in enumerate(designs)]
+    values, tpot_s = (np.stack(arrays) for arrays in zip(*drawn, strict=True))
+    if tpot_ratios is not None:
+        tpot_s *= np.asarray(tpot_ratios)[:, None]
     if simulated is not None:
         runs = max((len(ratios) for ratios in simulated if ratios), default=1)
         chosen = np.random.default_rng([seed, 1]).integers(
@@ -87,9 +92,11 @@ def compare_designs(
                     np.minimum(chosen, len(ratios) - 1)
                 ]
     first, best = values[0], values.max(axis=0)
-    wins = np.isclose(values, best, rtol=1e-9, atol=0.0)
-    equal = np.isclose(values, first, rtol=1e-9, atol=0.0)
-    beaten = np.mean(np.where(equal, 0.5, first > values), axis=1)
+    # of those that reach the most, the lowest time per token wins
+    highest = np.where(_close(values, best), tpot_s, np.inf)
+    wins = _close(highest, highest.min(axis=0))
+    score = np.sign(np.where(_close(values, first), tpot_s - tpot_s[0], first - values))
+    beaten = np.mean((1.0 + score) / 2.0, axis=1)
     beaten[0] = np.nan
     regret, mean = float(np.mean(best - first)), float(np.mean(first))
     return DesignComparison(
@@ -100,6 +107,10 @@ def compare_designs(
         expected_regret=regret,
         regret_ratio=regret / mean if mean > 0.0 else float("nan"),
     )
+
+
+def _close(one: Array, other: Array) -> Mask:
+    return np.asarray(np.isclose(one, other, rtol=1.0 - SAME, atol=0.0))
 
 
 class _SharedErrors:
@@ -120,8 +131,10 @@ class _SharedErrors:
         return {name: generator.standard_normal((self.draws, 1)) for name in _NAMES}
 
 
-def _drawn(question: JointQuestion, design: Design, place: int, errors: _SharedErrors) -> Array:
-    """The objective of a design in every draw."""
+def _drawn(
+    question: JointQuestion, design: Design, place: int, errors: _SharedErrors
+) -> tuple[Array, Array]:
+    """The objective and the time per output token of a design in every draw."""
     node, a = design.contender, design.acceptance
     load = node_load(node, question.load)
     device, setting = node.setting.device, node.setting
@@ -160,7 +173,10 @@ def _drawn(question: JointQuestion, design: Design, place: int, errors: _SharedE
         )
     value = served_value(question, node, busy.requests_per_s, replicas, watts)
     meets = capped.is_cap & question.slo.met(seen.times(question.load.output_tokens))
-    return np.asarray(np.max(np.where(meets, value, 0.0), axis=1))
+    reached = np.where(meets, value, 0.0)
+    most = np.max(reached, axis=1)
+    times = np.where(reached >= SAME * most[:, None], seen.tpot_s, np.inf)
+    return np.asarray(most), np.asarray(np.min(times, axis=1))
 
 
 def _tokens(design: Design, errors: _SharedErrors) -> Array:

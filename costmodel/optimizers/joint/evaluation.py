@@ -29,6 +29,7 @@ from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.joint.floors import Floor
 from costmodel.optimizers.joint.objective import PER_COST, objective_value
 from costmodel.optimizers.joint.space import JointQuestion, Placement
+from costmodel.optimizers.joint.ties import SAME, preferred
 from costmodel.optimizers.pricing import Evaluation, evaluate
 from costmodel.passes.ops import Array, Mask, Number
 
@@ -108,6 +109,18 @@ class LoadEvaluation:
     def times(self) -> RequestTimes[Array]:
         """Mean times of the requests."""
         return self.seen.times(self.output_tokens)
+
+    def preferred(self, values: Array) -> tuple[int, ...]:
+        """The place of the design with the highest of some values; of equal ones that of which
+        users see the shortest times, then that with the most to spare.
+
+        Args:
+            values: of the designs, some of them finite.
+        """
+        equal = values >= values.max() - (1.0 - SAME) * abs(values.max())
+        spare = 1.0 / self.busy.requests_per_s
+        times = (self.seen.tpot_s, self.seen.ttft_s, spare)
+        return preferred(equal, *(np.broadcast_to(time, equal.shape) for time in times))
 
     def excess(self, slo: Limits) -> Array:
         """By how much the limits would have to be multiplied to be met; infinite where a design

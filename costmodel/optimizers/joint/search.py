@@ -117,8 +117,8 @@ class JointOptimum:
     at every point and follow each other in schedules (`costmodel.optimizers.search.Optimum`).
 
     Args:
-        ranked: the best design of the best nodes, best first; the best node has its second-best
-            shape, too.
+        ranked: the best design of the best nodes, best first, of equal ones that with the lower time
+            per output token; the best node has its second-best shape, too.
         front: designs on the front, from the fastest for a user to the most of a device.
         unmet: placements that cannot run.
         considered: designs of all nodes that can run.
@@ -161,7 +161,8 @@ def joint_search(
     nodes, unmet = nodes_of(question)
     bounds = [_bound(question, node) for node in nodes]
     order = sorted(range(len(nodes)), key=lambda at: (-bounds[at][0], at))
-    best: list[tuple[float, int]] = []  # of the nodes looked at, value and place, best first
+    # of the nodes looked at, what their best design reaches, its time per token, and their place
+    best: list[tuple[float, float, int]] = []
     front: Front[DesignName] = Front()
     seen: dict[int, LoadEvaluation] = {}
     for done, at in enumerate(order):
@@ -175,9 +176,9 @@ def joint_search(
             if value < best[ranked - 1][0] and front.covers(x, y):
                 continue
         seen[at] = evaluation = under_load(question, nodes[at], steady)
-        best = sorted(
-            [*best, (float(np.max(evaluation.value)), at)], key=lambda pair: (-pair[0], pair[1])
-        )
+        top = evaluation.preferred(evaluation.value)
+        reached = float(evaluation.value[top]), float(evaluation.seen.tpot_s[top])
+        best = sorted([*best, (*reached, at)], key=lambda node: (-node[0], *node[1:]))
         _enter(question, front, at, evaluation)
     if not nodes and all(isinstance(one.error, InputError) for one in unmet):
         raise unmet[0].error
@@ -188,7 +189,7 @@ def joint_search(
         for at, node in enumerate(nodes)
     }
     return JointOptimum(
-        ranked=_ranked(question, seen, [at for value, at in best[:ranked] if value > -np.inf]),
+        ranked=_ranked(question, seen, [at for value, _, at in best[:ranked] if value > -np.inf]),
         front=[
             design_at(question, seen[name[0]], name[1:], busy=True)
             for name in reversed(front.names)
@@ -362,25 +363,15 @@ def _ranked(
     question: JointQuestion, seen: dict[int, LoadEvaluation], best: list[int]
 ) -> list[Design]:
     """The best design of each of these nodes, and the next-best shape of the first of them."""
-    places = [
-        (at, shape) for at in best for shape in _shapes(seen[at])[: 2 if at == best[0] else 1]
-    ]
-    designs = [_best_design(question, seen[at], shape) for at, shape in places]
-    return sorted(designs, key=lambda design: -design.value)
-
-
-def _shapes(evaluation: LoadEvaluation) -> list[int]:
-    """Shapes of a node that meet the limits, best first."""
-    values = evaluation.value.max(axis=(1, 2))
-    return [at for at in np.argsort(-values, kind="stable").tolist() if values[at] > -np.inf]
-
-
-def _best_design(question: JointQuestion, evaluation: LoadEvaluation, shape: int) -> Design:
-    """The best budget and cap of a shape; of equal ones that with the most to spare."""
-    values, rates = evaluation.value[shape], evaluation.busy.requests_per_s[shape]
-    equal = values >= values.max() * (1.0 - 1e-9)
-    budget, cap = np.unravel_index(int(np.argmax(np.where(equal, rates, -np.inf))), values.shape)
-    return design_at(question, evaluation, (shape, int(budget), int(cap)))
+    designs = []
+    for at in best:
+        values = seen[at].value.copy()
+        for _ in range(2 if at == best[0] else 1):
+            if np.isfinite(values).any():
+                place = seen[at].preferred(values)
+                designs.append(design_at(question, seen[at], place))
+                values[place[0]] = -np.inf
+    return sorted(designs, key=lambda design: (-design.value, design.tpot_s))
 
 
 def design_at(

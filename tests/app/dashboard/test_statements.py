@@ -31,8 +31,8 @@ def test_a_release_of_the_same_shape_keeps_its_name_on_every_page(page):
 
 
 @every("page", OF_A_MODEL)
-def test_a_changed_device_is_asked_about_on_every_page(page):
-    line = line_of(State(page=page, bandwidth_ratio=0.5, memory_ratio=2.0))
+def test_a_modified_device_is_asked_about_on_every_page(page):
+    line = line_of(State(page=page, bandwidth_gb_per_s=1000.0, memory_gb=160.0))
     for key in ("bandwidth_bytes_per_s", "memory_bytes"):
         assert f"--set device.{key}=" in line
 

@@ -128,7 +128,27 @@ def test_what_is_recommended_was_simulated_and_meets_the_limits(rooftree, tmp_pa
             "90% of the requests"
         )
     others = [row for row in done.answer["alternatives"] if row["meets_limits"]]
-    assert all(row["objective"] <= winner["objective"] for row in others)
+    assert all(row["objective"] <= winner["objective"] for row in others if not row["ties"])
+    tied = [row for row in others if row["ties"]]
+    assert all(row["objective"] <= 1.01 * winner["objective"] for row in tied)
+    assert all(row["simulated"]["tpot_s"] >= run["tpot_s"] / 1.01 for row in tied)
+
+
+def test_at_a_rate_that_all_designs_serve_the_one_with_the_lowest_time_per_token_is_run(
+    rooftree, tmp_path
+):
+    words = (*SMALL, "--rate", "3", "--slo-tpot", "25", "--out", tmp_path)
+    answer = rooftree(*words, "--json").answer
+    (winner,), others = answer["choices"], answer["alternatives"]
+    off = [row for row in others if row["topology"] == "off"]
+    assert winner["draft"].startswith("chain:") and off and all(row["ties"] for row in off)
+    assert all(row["objective"] == pytest.approx(winner["objective"]) for row in off)
+    assert winner["simulated"]["tpot_s"] < min(row["simulated"]["tpot_s"] for row in off)
+    assert winner["best_probability"] > 0.4 and all(
+        row["loses_to_winner_probability"] > 0.9 for row in off
+    )
+    shown = " ".join(rooftree(*words).out.split())
+    assert "serve all 3.00 requests/s; this one is first because it" in shown
 
 
 def test_it_is_at_least_as_good_as_a_design_that_is_known_to_meet_the_limits(rooftree, tmp_path):

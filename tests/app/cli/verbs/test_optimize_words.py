@@ -3,6 +3,7 @@ differs from it."""
 
 import json
 import re
+import shlex
 
 from app.answers.numbers import LOPSIDED, lopsided
 
@@ -146,3 +147,20 @@ def test_one_schedule_for_all_contexts_is_said_with_what_it_loses_at_each(rooftr
     assert "Contexts together" in next(tmp_path.glob("*.html")).read_text()
     alone = rooftree("optimize", *words, "--context", "1024", "--json").answer
     assert alone["context_schedules"] == []
+
+
+def test_a_steady_batch_says_so_and_its_command_shows_what_users_see_of_a_load(rooftree, tmp_path):
+    words = ("--model", "llama-3.1-8b", "--dtype", "fp8", "--tp", "2", "--drafter")
+    out = tmp_path / "an answer"
+    steady = rooftree("optimize", *words, "eagle-3:0.7,0.5,0.4", "--batch", "4", "--out", out)
+    lines = steady.out.splitlines()
+    assert "always full, without prompts in between" in " ".join(steady.out.split())
+    (command,) = [line for line in lines if line.startswith("under a load: ")]
+    verb, *options = shlex.split(command.partition(": ")[2])[1:]
+    served = rooftree(verb, *options)
+    assert served.code == 0, served.err
+    where = lines[0].partition(": what")[0]
+    assert served.out.splitlines()[0].startswith(f"{where}, eagle-3")
+    assert "autoregressive" in served.out and served.out.splitlines()[0].endswith("4 users")
+    alone = ("--batch", "4", "--out", tmp_path / "a.json")
+    assert "`rooftree simulate`" in rooftree("optimize", *words, "eagle-3:0.7,0.5,0.4", *alone).out
