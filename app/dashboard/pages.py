@@ -45,6 +45,7 @@ ASKED = {
         "confidence",
         "recorded_prompt",
         "agreement_ratio",
+        "slo_tpot",
     ),
     "validation": ("measured", "seed"),
 }

@@ -184,6 +184,46 @@ def recommend(
     compared = compare(
         question, drafters, grid=(batches, contexts), seed=seed, progress=progress, **axes
     )
+    return searched(
+        compared,
+        batches=batches,
+        contexts=contexts,
+        limits=limits,
+        floor=floor,
+        drop_unfit=drop_unfit,
+        seed=seed,
+        progress=progress,
+    )
+
+
+def searched(
+    compared: ComparedDrafters,
+    *,
+    batches: Sequence[int],
+    contexts: Sequence[int],
+    limits: Limits | None = None,
+    floor: float | None = None,
+    drop_unfit: bool = False,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Recommendation:
+    """What is best of drafters that were compared; arguments and errors are those of `recommend`.
+
+    Args:
+        compared: by `compare`, for these batches and contexts.
+        batches: as for `recommend`.
+        contexts: as for `recommend`.
+        limits: as for `recommend`.
+        floor: as for `recommend`.
+        drop_unfit: as for `recommend`.
+        seed: as for `recommend`.
+        progress: as for `recommend`.
+
+    Raises:
+        InputError: bad values, or a context beyond the positions that the model has learned.
+        NothingAllowedError: nothing fits or meets the limits, at any batch and context.
+    """
+    _check_grid(batches, contexts)
     require_positions(compared.contenders[0].setting.target, max(contexts))
     if progress:
         progress("searching")

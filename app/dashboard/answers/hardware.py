@@ -30,7 +30,7 @@ from app.dashboard.question import (
     drafters,
     where_asked,
 )
-from app.dashboard.state import FACTORS, State, as_sold, with_values
+from app.dashboard.state import FACTORS, State, as_sold, milliseconds, with_values
 from app.dashboard.wording import error_words
 from app.questions.predict import PredictQuestion
 from app.render.charts.charts import digits
@@ -96,6 +96,7 @@ def answer_hardware(state: State) -> PageAnswer:
         command=asked.line,
         numbers=[
             ("Whole batch", f"{digits(row.tokens_per_s)} tokens/s"),
+            ("Time per token", _time_words(row, milliseconds(state.slo_tpot))),
             ("Speedup of drafting", f"{digits(row.speedup)}×"),
             ("Energy", f"{digits(point['joules'])} J per token"),
             ("Price", _dollars(point["usd"])),
@@ -136,6 +137,8 @@ def asked_hardware(state: State) -> Asked:
             **draft_asked(state),
             "batch": str(state.batch),
             "context": str(state.context),
+            "slo_tpot": state.slo_tpot,
+            "slo_ttft": state.slo_ttft,
             "explain": True,
             "seed": state.seed,
         },
@@ -258,6 +261,15 @@ def _shown(name: str, row: Row | str) -> Row:
 
 def _rounded(value: float | None, decimals: int) -> float | None:
     return None if value is None else round(value, decimals)
+
+
+def _time_words(row: PredictionRow, limit_s: float | None) -> str:
+    """The time per token, and whether it keeps its limit."""
+    words = f"{digits(row.tpot_s / MILLI)} ms"
+    if limit_s is None:
+        return words
+    kept = "within" if row.tpot_s <= limit_s else "misses"
+    return f"{words}, {kept} {limit_s / MILLI:g} ms"
 
 
 def _dollars(value: float | None) -> str:

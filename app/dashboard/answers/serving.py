@@ -19,11 +19,14 @@ from app.dashboard.question import (
     draft_asked,
     drafter_asked,
     drafters,
+    limits_of,
     where_asked,
 )
 from app.dashboard.state import State
 from app.questions.simulate import SimulateQuestion
 from app.render.charts.charts import DASHES, PALETTE, digits, framed
+from app.render.charts.limit_lines import level_line
+from costmodel.answers.workload import Limits
 from hardware_profiles.units import MILLI
 
 Report = Callable[[str, int, int], None]
@@ -58,7 +61,7 @@ def answer_serving(state: State, report: Report) -> PageAnswer:
         headline=_headline(first, plain, highest, without, drafting),
         command=asked.line,
         numbers=_numbers(first, plain, highest, without),
-        cards=_cards(answer, names),
+        cards=_cards(answer, names, limits_of(state)),
         tables=[("With drafting, and without", _rows(answer.points, names))],
         notes=[
             (
@@ -199,7 +202,7 @@ def _rows(points: Sequence[LoadPoint], names: Mapping[str, str]) -> Sequence[Row
     return rows
 
 
-def _cards(answer: HighestRates, names: Mapping[str, str]) -> list[Card]:
+def _cards(answer: HighestRates, names: Mapping[str, str], limits: Limits) -> list[Card]:
     points = {
         label: [point for point in answer.tried if point.name == name]
         for name, label in names.items()
@@ -207,13 +210,13 @@ def _cards(answer: HighestRates, names: Mapping[str, str]) -> list[Card]:
     knees = [row.rate_per_s for row in answer.highest_rates]
     band = "Band: median to the slowest in a hundred; line: nine in ten; dotted: sustained."
     drawn = [
-        ("Time per output token against load", band, _bands(points, "tpot_s")),
+        ("Time per output token against load", band, _bands(points, "tpot_s", limits.tpot_s)),
         (
             "Goodput against load",
             "Requests a second that finish within the limits; dotted: sustained.",
             _goodput(points),
         ),
-        ("Time to first token against load", band, _bands(points, "ttft_s")),
+        ("Time to first token against load", band, _bands(points, "ttft_s", limits.ttft_s)),
     ]
     return [
         Card(title=title, note=note, figure=_with_knees(figure, knees))
@@ -221,8 +224,10 @@ def _cards(answer: HighestRates, names: Mapping[str, str]) -> list[Card]:
     ]
 
 
-def _bands(points: Mapping[str, Sequence[LoadPoint]], key: str) -> Figure:
-    """Percentiles of a time over the rates: a band from p50 to p99 and the line of p90."""
+def _bands(points: Mapping[str, Sequence[LoadPoint]], key: str, limit_s: float | None) -> Figure:
+    """Percentiles of a time over the rates, a band from p50 to p99 and the line of p90, and its
+    limit.
+    """
     data: list[Figure] = []
     for place, (label, own) in enumerate(points.items()):
         drawn = [point for point in own if point.metrics[key]["p50"] is not None]
@@ -239,7 +244,10 @@ def _bands(points: Mapping[str, Sequence[LoadPoint]], key: str) -> Figure:
             _line(place, drawn, lines["p90"])
             | {"name": label, "hoverinfo": "text", "hovertext": words},
         ]
-    return _over_load(data, "ms", log=True)
+    rates = [point.rate_per_s for own in points.values() for point in own]
+    what = "to the first token" if key == "ttft_s" else "a token"
+    limit = level_line([min(rates), max(rates)], limit_s, what)
+    return _over_load([*data, *limit], "ms", log=True)
 
 
 _EDGE = {"line": {"width": 0}, "mode": "lines", "showlegend": False, "hoverinfo": "skip"}

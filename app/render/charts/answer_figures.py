@@ -31,6 +31,7 @@ from app.render.charts.charts import (
     speedup_figure,
     step_time_figure,
     throughput_figure,
+    time_per_token_figure,
     tree_figure,
 )
 from app.render.charts.joint_figures import front_figure
@@ -125,7 +126,8 @@ def _best_tree(answer: Recommended | RecommendedCells, context: int | None) -> F
 def _policies(answer: Recommended, context: int | None) -> Figure | None:
     assert answer.quality is not None
     policies = [row for row in answer.rankings.ranked if isinstance(row, PolicyRow)]
-    return refining_figure(policies, answer.quality.floor, context)
+    limit = None if isinstance(answer.ranking, Designs) else answer.rankings.tpot_limit_s
+    return refining_figure(policies, answer.quality.floor, context, tpot_limit_s=limit)
 
 
 def _largest_tree(answer: Trees, context: int | None) -> Figure:
@@ -281,6 +283,7 @@ FIGURES: Mapping[str, Mapping[str, Draw]] = {
     "optimize": {
         "speedup": _at(speedup_figure, "speedup", "speedup (×)"),
         "throughput": _at(throughput_figure, "tokens_per_s", "tokens/s, whole batch"),
+        "time-per-token": _at(time_per_token_figure, "tpot_s", "time per token (s)"),
         "step-time": _at(step_time_figure),
         "acceptance": _acceptance,
         "tree": _best_tree,

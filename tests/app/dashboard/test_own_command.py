@@ -76,8 +76,10 @@ def test_what_to_run_is_what_optimize_says(page, folder, values):
     answer = answered(of_link(page, values))
     code, body = told(answer.command, "--out", folder)
     if code:
-        assert not body["choices"] and answer.headline.startswith("Batch ")
+        assert not body["choices"] and "Batch " in answer.headline
         return
+    for row in body["within_limits"]:
+        assert f"up to {row['users']:,} user" in answer.headline or not row["users"]
     first, numbers = body["choices"][0], numbers_of(answer)
     assert answer.sure is not None and body["how_sure"]["sentence"] == answer.sure.sentence
     assert digits(first["speedup"]) in answer.headline or not first["draft_tokens"]

@@ -32,10 +32,11 @@ from app.dashboard.answers.diffusion.recordings import (
 from app.dashboard.asking import Asked
 from app.dashboard.held import OWN_FILE
 from app.dashboard.question import where_asked
-from app.dashboard.state import State
+from app.dashboard.state import State, milliseconds
 from app.questions.predict import PredictQuestion
 from app.render.charts.charts import batch_axis, digits, framed, line_of
 from app.render.charts.confidence_figures import confidence_figure, confidence_note
+from app.render.charts.limit_lines import pace_line
 from costmodel.configuration import DecodingConfiguration
 from hardware_profiles.errors import InfeasibleError, InputError
 from traces.kinds.confidence import ConfidenceTrace
@@ -116,7 +117,7 @@ def answer_diffusion(
             Card(
                 title="Speed against batch",
                 note="Of the whole batch; the twin is plain decoding of a model of the same shape.",
-                figure=_speed_figure(speeds),
+                figure=_speed_figure(speeds, milliseconds(state.slo_tpot)),
             ),
         ],
         tables=[("Recorded policies", _recorded(recording.trace, state.seed))],
@@ -132,6 +133,7 @@ def answer_diffusion(
             batch=state.batch,
             context=state.context,
             floor=state.agreement_ratio,
+            tpot_limit_s=milliseconds(state.slo_tpot),
             seed=state.seed,
         ),
         own_file=recording.path is None,
@@ -189,6 +191,7 @@ def asked_diffusion(state: State, trace: str) -> Asked:
             "cache": policy.cache,
             "batch": str(state.batch),
             "context": str(state.context),
+            "slo_tpot": state.slo_tpot,
             "seed": state.seed,
         },
     )
@@ -246,7 +249,7 @@ def _numbers(replay: RefineReplay, speeds: _Speeds) -> list[tuple[str, str]]:
     ]
 
 
-def _speed_figure(speeds: _Speeds) -> dict[str, object]:
+def _speed_figure(speeds: _Speeds, tpot_limit_s: float | None) -> dict[str, object]:
     batches = [row.batch for row in speeds.over]
     lines = {"masked decoding": speeds.over, "autoregressive twin": speeds.twins}
     data = [
@@ -263,7 +266,8 @@ def _speed_figure(speeds: _Speeds) -> dict[str, object]:
         for place, (name, rows) in enumerate(lines.items())
     ]
     side = {"title": {"text": "tokens/s, whole batch"}, "type": "log", "dtick": "D2"}
-    return framed(data, batch_axis(batches), side, showlegend=True)
+    limit = pace_line(batches, tpot_limit_s)
+    return framed([*data, *limit], batch_axis(batches), side, showlegend=True)
 
 
 def _recorded(trace: ConfidenceTrace, seed: int) -> Sequence[Mapping[str, object]]:
