@@ -12,6 +12,7 @@ from importlib import import_module
 from threading import RLock
 
 from app.dashboard.answer import DeferredAnswer, PageAnswer
+from app.dashboard.question import DRAFTED
 from app.dashboard.state import FACTORS, State, with_values
 
 CACHED_ANSWERS = 512
@@ -35,7 +36,14 @@ _WHERE = (
 )
 ASKED = {
     "tree": (*_WHERE, "trace", "tree_nodes", "depth"),
-    "trace": ("trace", "other_trace", "draft_tokens", "seed"),
+    "trace": (
+        *_WHERE,
+        *DRAFTED,
+        "other_trace",
+        "draft_tokens",
+        "slo_tpot",
+        "slo_ttft",
+    ),
     "diffusion": (
         *_WHERE,
         "commit",

@@ -219,7 +219,7 @@ class State:
     ] = ""
     batch: Annotated[int, row_of(table.Batch)] = 1
     context: Annotated[int, row_of(table.Context)] = 1024
-    draft_tokens: Annotated[int, row_of(table.DraftTokens)] = 5
+    draft_tokens: Annotated[int, row_of(table.DraftTokens)] = 0
     tree_nodes: Annotated[
         int,
         Field(

@@ -391,7 +391,13 @@ _LENGTHS = Field(
     "Draft tokens K, comma-separated; 0: nothing is drafted.",
     Group.DRAFTING,
     reads=WholeNumbers(least=0, most=MOST_DRAFT_TOKENS),
-    control=Control("Draft tokens K", "Tokens drafted per request and step.", least=1, most=16),
+    control=Control(
+        "Draft tokens K",
+        "Tokens drafted per request and step.",
+        most=16,
+        ticks=tuple(range(17)),
+        empty="recommended",
+    ),
 )
 DraftTokens = Annotated[tuple[int, ...] | None, _LENGTHS]
 StatedDraftTokens = Annotated[tuple[int, ...], _LENGTHS]

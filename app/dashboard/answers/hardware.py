@@ -12,6 +12,7 @@ from typing import Any
 
 from app.answers.predict.rows import PredictionRow, Predictions
 from app.dashboard.answer import Card, DeferredAnswer, PageAnswer, scenario, setting_of
+from app.dashboard.answers.chains import length_words, with_length
 from app.dashboard.answers.every_device import (
     asked_plans,
     device_rows,
@@ -75,6 +76,8 @@ def answer_hardware(state: State) -> PageAnswer:
         InputError: options that exclude each other.
         InfeasibleError: the configuration does not fit the changed device.
     """
+    resolved = with_length(state)
+    length, state = length_words(state, resolved), resolved
     asked = asked_hardware(state)
     answer = asked.answer()
     assert isinstance(answer, Predictions)
@@ -90,8 +93,8 @@ def answer_hardware(state: State) -> PageAnswer:
     other = _described(_configured(replace(sold, device=state.other_device)))
     return PageAnswer(
         headline=(
-            f"{title}: {digits(row.tokens_per_s)} tokens/s at batch {state.batch:,}, "
-            f"limited by {row.limit}"
+            f"{title}: {digits(row.tokens_per_s)} tokens/s at batch {state.batch:,} with K"
+            f" {length}; limited by {row.limit}"
         ),
         command=asked.line,
         numbers=[

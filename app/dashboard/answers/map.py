@@ -15,7 +15,7 @@ from app.answers.cells import MarkedCell
 from app.answers.optimize.recommended import Recommended, RecommendedCells
 from app.answers.predict.rows import PredictionRow, Predictions
 from app.dashboard.answer import Card, DeferredAnswer, Figure, PageAnswer, setting_of
-from app.dashboard.answers.chains import chains_of
+from app.dashboard.answers.chains import asked_chains, chains_of
 from app.dashboard.answers.limits import lift_notes, limits_first
 from app.dashboard.answers.unmet import MISSED, missed, nearest_words
 from app.dashboard.asking import Asked
@@ -28,7 +28,6 @@ from app.dashboard.question import (
     where_asked,
 )
 from app.dashboard.state import State
-from app.questions.optimize import OptimizeQuestion
 from app.questions.predict import PredictQuestion
 from app.render.charts.charts import NEUTRAL, PALETTE, digits, framed
 from app.render.charts.limit_lines import COLOR, DASH, limit_name
@@ -56,7 +55,7 @@ def answer_map(state: State) -> PageAnswer:
     Raises:
         InputError: options that exclude each other.
     """
-    asked = asked_map(state)
+    asked = asked_chains(state)
     here = asked.answer()
     assert isinstance(here, Recommended | RecommendedCells)
     contender = chains_of(state)
@@ -124,23 +123,6 @@ def answer_map(state: State) -> PageAnswer:
         notes=[*lift_notes(here), *_notes(setting, state, int(best.max()))],
         sure=here.rankings.how_sure if isinstance(here, Recommended) else None,
         deferred=lambda: _rest(here, contender, state),
-    )
-
-
-def asked_map(state: State) -> Asked:
-    """What `optimize` is asked of a state: the first drafter, and no trees."""
-    return Asked(
-        verb=OptimizeQuestion,
-        values={
-            **where_asked(state),
-            **drafter_asked(state),
-            "batch": str(state.batch),
-            "context": str(state.context),
-            "tree_nodes": "0",
-            "slo_tpot": state.slo_tpot,
-            "slo_ttft": state.slo_ttft,
-            "seed": state.seed,
-        },
     )
 
 

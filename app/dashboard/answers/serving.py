@@ -13,6 +13,7 @@ from app.answers.simulations.highest_rates import SHARE
 from app.answers.simulations.rows import HighestRateRow, HighestRates
 from app.answers.simulations.runs import AUTOREGRESSIVE
 from app.dashboard.answer import Card, Figure, PageAnswer, Row
+from app.dashboard.answers.chains import length_words, with_length
 from app.dashboard.asking import Asked, Values
 from app.dashboard.question import (
     acceptance_words,
@@ -48,6 +49,8 @@ def answer_serving(state: State, report: Report) -> PageAnswer:
         InputError: options that exclude each other.
         InfeasibleError: the model does not fit.
     """
+    resolved = with_length(state, state.trace)
+    length, state = length_words(state, resolved), resolved
     asked = asked_serving(state)
     with listening(report):
         answer = asked.answer()
@@ -58,7 +61,11 @@ def answer_serving(state: State, report: Report) -> PageAnswer:
     names = {first.name: "own tree" if own else f"K = {state.draft_tokens}", plain.name: PLAIN}
     drafting = "the drafter's own tree" if own else f"{state.draft_tokens} tokens"
     return PageAnswer(
-        headline=_headline(first, plain, highest, without, drafting),
+        headline=(
+            _headline(first, plain, highest, without, drafting)
+            if state.draft_tokens
+            else _plain_headline(plain, without)
+        ),
         command=asked.line,
         numbers=_numbers(first, plain, highest, without),
         cards=_cards(answer, names, limits_of(state)),
@@ -69,6 +76,7 @@ def answer_serving(state: State, report: Report) -> PageAnswer:
                 " all that finish are."
             ),
             _counted(answer),
+            f"Draft tokens K: {length}.",
             _drafter_words(state),
         ],
     )
@@ -148,6 +156,16 @@ def _headline(
     return (
         f"At {rate} drafting {drafting} {moved} the mean time per output token from {_ms(other)} to"
         f" {_ms(tpot)}; the service {sustains}"
+    )
+
+
+def _plain_headline(plain: LoadPoint, without: HighestRateRow) -> str:
+    """What the load gets where no drafting is recommended."""
+    rate = f"{digits(plain.rate_per_s)} requests/s"
+    return (
+        f"At {rate} drafting is off, as recommended at this batch:"
+        f" {_ms(plain.metrics['tpot_s']['mean'])} per output token; the service sustains"
+        f" {_rate(without)}"
     )
 
 

@@ -167,7 +167,7 @@ def _widget(name: str, state: State, key: str) -> None:
     elif control.ticks:
         values = sorted({*control.ticks, value, st.session_state.get(key, value)})
         st.select_slider(
-            label, values, value, key=key, help=text, format_func=lambda tick: f"{tick:,}"
+            label, values, value, key=key, help=text, format_func=lambda tick: _tick(name, tick)
         )
     else:
         low, high, step = kind(control.least), kind(control.most), kind(1)
@@ -176,6 +176,11 @@ def _widget(name: str, state: State, key: str) -> None:
         else:
             form = None if kind is int else "%g"
             st.number_input(label, low, high, value, step=step, key=key, format=form, help=text)
+
+
+def _tick(name: str, value: float) -> str:
+    """A number of a slider; 0 stands for no value where that is the default."""
+    return control_of(name).empty if value == FIELDS[name].default == 0 else f"{value:,}"
 
 
 def _typed(name: str, value: Any, key: str) -> None:
