@@ -10,6 +10,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from app.answers.breakeven.curves import ACCEPTANCE, BANDWIDTH, TOKENS, CurveRow
+from app.answers.breakeven.rows import BreakEvens
 from app.answers.predict.rows import PredictionRow, Predictions
 from app.dashboard.answer import Card, DeferredAnswer, PageAnswer, scenario, setting_of
 from app.dashboard.answers.chains import length_words, with_length
@@ -33,8 +35,10 @@ from app.dashboard.question import (
 )
 from app.dashboard.state import FACTORS, State, as_sold, milliseconds, with_values
 from app.dashboard.wording import error_words
+from app.questions.breakeven import BreakevenQuestion
 from app.questions.predict import PredictQuestion
 from app.render.charts.charts import digits
+from app.render.charts.gain_curve import gain_curve_figure
 from app.render.charts.roofline_chart import roofline_figure, step_bar_figure
 from costmodel.answers.energy import step_draw, usd_per_million
 from costmodel.answers.estimate import estimate, footprint_of
@@ -43,6 +47,11 @@ from hardware_profiles.errors import InfeasibleError, InputError
 from hardware_profiles.units import GIB, MILLI
 
 Row = dict[str, Any]
+_GAINS = {
+    ACCEPTANCE: "Gain over acceptance",
+    TOKENS: "Gain over tokens per step",
+    BANDWIDTH: "Gain over bandwidth",
+}
 CONFIGURED = (
     "model",
     "device",
@@ -83,6 +92,7 @@ def answer_hardware(state: State) -> PageAnswer:
     assert isinstance(answer, Predictions)
     row = _only(answer)
     assert row.explain is not None
+    curves = _curves(state)
     point = _point(row, state)
     sold = as_sold(state)
     changed = sold != state
@@ -101,6 +111,7 @@ def answer_hardware(state: State) -> PageAnswer:
             ("Whole batch", f"{digits(row.tokens_per_s)} tokens/s"),
             ("Time per token", _time_words(row, milliseconds(state.slo_tpot))),
             ("Speedup of drafting", f"{digits(row.speedup)}×"),
+            *((_GAINS[curve.over], curve.words) for curve in curves),
             ("Energy", f"{digits(point['joules'])} J per token"),
             ("Price", _dollars(point["usd"])),
         ],
@@ -115,6 +126,7 @@ def answer_hardware(state: State) -> PageAnswer:
                 note="By operation; colour: what bounds it.",
                 figure=step_bar_figure(row.explain),
             ),
+            *map(_gain_card, curves),
         ],
         tables=[("Side by side", [*beside, _shown(state.other_device, other)])],
         notes=[
@@ -148,6 +160,37 @@ def asked_hardware(state: State) -> Asked:
     )
 
 
+def asked_curves(state: State) -> Asked:
+    """What `breakeven` is asked of a state; where nothing is drafted, of its usual draft."""
+    return Asked(
+        verb=BreakevenQuestion,
+        values={
+            **where_asked(state),
+            **drafter_asked(state),
+            **(draft_asked(state) if state.draft_tokens else {}),
+            "batch": str(state.batch),
+            "context": str(state.context),
+            "curves": True,
+            "seed": state.seed,
+        },
+    )
+
+
+def _curves(state: State) -> Sequence[CurveRow]:
+    """The gain over acceptance and over bandwidth; none where the drafts do not fit."""
+    answer = asked_curves(state).answer()
+    assert isinstance(answer, BreakEvens)
+    return answer.curves or ()
+
+
+def _gain_card(curve: CurveRow) -> Card:
+    return Card(
+        title=_GAINS[curve.over],
+        note=f"K = {curve.draft_tokens}: {curve.words}.",
+        figure=gain_curve_figure(curve),
+    )
+
+
 def _only(answer: Predictions) -> PredictionRow:
     """The one row of an answer.
 
@@ -178,6 +221,7 @@ def _deferred(state: State, title: str) -> DeferredAnswer:
             (f"Devices for {load}", [*plans, *own]),
             (f"Every device at its best layout {limit_words(state)}, cheapest token first", rows),
             ("What plans the devices for the load", [{"command": line}]),
+            ("What says where drafting pays", [{"command": asked_curves(state).line}]),
         ],
     )
 

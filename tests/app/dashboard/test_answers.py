@@ -37,7 +37,9 @@ from traces.library import shipped_traces
 
 RANKED = "smollm2-135m--early-exit--greedy"
 LENGTHS = "smollm2-135m--prompt-lookup--greedy"
-SERVED = State(draft_tokens=5, page="serving", count=12, rate=2.0, prompt_tokens=64, output_tokens=16)
+SERVED = State(
+    draft_tokens=5, page="serving", count=12, rate=2.0, prompt_tokens=64, output_tokens=16
+)
 ANSWERS = {
     "run": answer_run,
     "map": answer_map,
