@@ -457,7 +457,7 @@ Commit = Annotated[
             " (threshold:0.7,0.8,0.9) and rules."
         ),
         Group.MASKED,
-        control=Control("Commit rule", "Which masked tokens a pass fixes."),
+        control=Control("Commit rule", "Which masked tokens a pass fixes.", empty="recommended"),
     ),
 ]
 Block = Annotated[
@@ -469,9 +469,9 @@ Block = Annotated[
         control=Control(
             "Block (tokens)",
             "Tokens that are refined together before the next ones begin.",
-            least=1,
             most=4096,
-            ticks=(1, 2, 4, 8, 16, 32, 64, 128, 256),
+            ticks=(0, 1, 2, 4, 8, 16, 32, 64, 128, 256),
+            empty="recommended",
         ),
     ),
 ]
@@ -484,7 +484,9 @@ Cache = Annotated[
         ),
         Group.MASKED,
         control=Control(
-            "Cache of the passes", "What later passes of a block do not compute again."
+            "Cache of the passes",
+            "What later passes of a block do not compute again.",
+            empty="recommended",
         ),
     ),
 ]

@@ -35,6 +35,7 @@ from hardware_profiles.errors import InputError
 from traces.kinds.refine_policy import COMMIT_RULES
 from traces.library import shipped_traces
 
+USUAL_RULE = "threshold"  # of the method that the diffusion page prices
 MOST_OF_SLIDER = 64  # whole numbers; of more, one is typed
 SET = "times-set"
 EXAMPLE = "0.78,0.61,0.48"
@@ -235,19 +236,19 @@ def _canonical() -> None:
 
 
 def threshold_positions(rule: str) -> list[float]:
-    """Values that a rule's first threshold usually has, ascending, after 0, which is the rule's
-    own.
+    """Values that a rule's first threshold usually has, ascending, after 0, which is the
+    recommended one.
     """
     about = next(iter(COMMIT_RULES[rule].at.values()))
     return [0.0, *sorted(map(float, threshold_values(about)))]
 
 
 def _threshold(state: State, label: str, key: str) -> None:
-    """A slider of the values that the rule's first threshold usually has; 0 is the rule's own."""
-    name, about = next(iter(COMMIT_RULES[state.commit].at.items()))
+    """A slider of the values that the rule's first threshold usually has; 0 is the recommended one."""
+    rule = state.commit or USUAL_RULE
+    name = next(iter(COMMIT_RULES[rule].at))
     held_now = st.session_state.get(key, state.threshold)
-    values = sorted({*threshold_positions(state.commit), state.threshold, held_now})
-    own = f"{about.default:g}, the rule's own"
+    values = sorted({*threshold_positions(rule), state.threshold, held_now})
     text = f"{control_of('threshold').help} Of this rule: {name.replace('_', ' ')}."
     st.select_slider(
         label,
@@ -255,12 +256,12 @@ def _threshold(state: State, label: str, key: str) -> None:
         state.threshold,
         key=key,
         help=text,
-        format_func=lambda value: f"{value:g}" if value else own,
+        format_func=lambda value: f"{value:g}" if value else control_of("threshold").empty,
     )
 
 
 def _own_threshold() -> None:
-    """Another rule begins with its own threshold: a number of one means nothing to another."""
+    """Another rule begins with a threshold of its own: a number of one means nothing to another."""
     st.session_state[key_of("threshold")] = 0.0
 
 

@@ -21,6 +21,14 @@ from app.dashboard.answers.diffusion.front import (
     searched,
     searched_shipped,
 )
+from app.dashboard.answers.diffusion.recommended import (
+    METHOD,
+    POLICY,
+    asked_policy,
+    fallback,
+    recommended_policy,
+    recordings_of,
+)
 from app.dashboard.answers.diffusion.recordings import (
     Recording,
     names_beside,
@@ -32,7 +40,7 @@ from app.dashboard.answers.diffusion.recordings import (
 from app.dashboard.asking import Asked
 from app.dashboard.held import OWN_FILE
 from app.dashboard.question import where_asked
-from app.dashboard.state import State, milliseconds
+from app.dashboard.state import State, milliseconds, with_values
 from app.questions.predict import PredictQuestion
 from app.render.charts.charts import batch_axis, digits, framed, line_of
 from app.render.charts.confidence_figures import confidence_figure, confidence_note
@@ -40,14 +48,12 @@ from app.render.charts.limit_lines import pace_line
 from costmodel.configuration import DecodingConfiguration
 from hardware_profiles.errors import InfeasibleError, InputError
 from traces.kinds.confidence import ConfidenceTrace
-from traces.kinds.refine_policy import CACHES, COMMIT_RULES, RefinePolicy
+from traces.kinds.refine_policy import RefinePolicy
 from traces.library import trace_name
 from traces.replay.confidence.passes import prompt_passes
 from traces.replay.confidence.summary import recorded_policies
 from traces.replay.confidence.walk import RefineReplay
 
-# an entry that refines one block after the other; the policy replaces its rule, block and cache
-METHOD = "fast-dllm"
 BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 
@@ -80,10 +86,19 @@ def answer_diffusion(
             each other.
         InfeasibleError: the batch does not fit.
     """
-    policy = policy_asked(state)
-    recording = (
-        shipped_recording(recording_name(state)) if uploaded is None else own_recording(uploaded)
-    )
+    recordings = recordings_of(state) if uploaded is None else [own_recording(uploaded)]
+    names = [
+        OWN_FILE if recording.path is None else trace_name(recording.path)
+        for recording in recordings
+    ]
+    search = asked_policy(state, names)
+    is_open = not all(getattr(state, name) for name in POLICY)
+    best = recommended_policy(state, recordings) if is_open else None
+    policy = best or fallback(state)
+    recording = recordings[0]
+    if uploaded is None:
+        state = with_values(state, {"cache": policy.cache})
+        recording = shipped_recording(recording_name(state))
     prompts = len(recording.anchors.prompts)
     if state.recorded_prompt > prompts:
         raise InputError(
@@ -95,14 +110,14 @@ def answer_diffusion(
     passes = prompt_passes(recording.anchors, policy, state.recorded_prompt - 1)
     configuration = _scenario(state, policy, recording.anchors.canvas_tokens)
     asked = asked_diffusion(
-        state, OWN_FILE if recording.path is None else trace_name(recording.path)
+        state, policy, OWN_FILE if recording.path is None else trace_name(recording.path)
     )
     with readable(recording) as place:
         answer = asked.changed(trace=place, batch=",".join(map(str, _batches(state)))).answer()
     assert isinstance(answer, Predictions)
     speeds = _speeds(state, answer)
     return PageAnswer(
-        headline=_headline(state, replay, speeds),
+        headline=_headline(state, replay, speeds, is_recommended=best is not None),
         command=asked.line,
         numbers=_numbers(replay, speeds),
         cards=[
@@ -120,8 +135,11 @@ def answer_diffusion(
                 figure=_speed_figure(speeds, milliseconds(state.slo_tpot)),
             ),
         ],
-        tables=[("Recorded policies", _recorded(recording.trace, state.seed))],
-        notes=_notes(state, recording.trace, replay),
+        tables=[
+            ("Recorded policies", _recorded(recording.trace, state.seed)),
+            *([("What recommends the policy", [{"command": search.line}])] if is_open else []),
+        ],
+        notes=_chosen_notes(state, best, is_open=is_open) + _notes(state, recording.trace, replay),
         sure=answer.how_sure[0],
         deferred=lambda: front_answer(
             (
@@ -151,18 +169,6 @@ def _search(state: State, configuration: DecodingConfiguration) -> Search:
     )
 
 
-def policy_asked(state: State) -> RefinePolicy:
-    """The policy that a state names.
-
-    Raises:
-        InputError: a threshold out of the rule's range.
-    """
-    first = next(iter(COMMIT_RULES[state.commit].at))
-    at = {first: state.threshold} if state.threshold else {}
-    cache = CACHES[CACHES.index(state.cache)]
-    return RefinePolicy(commit=state.commit, at=at, block_tokens=state.block, cache=cache)
-
-
 def _scenario(state: State, policy: RefinePolicy, canvas_tokens: int) -> DecodingConfiguration:
     return replace(scenario(state, method=METHOD), refine=policy, canvas_tokens=canvas_tokens)
 
@@ -171,14 +177,14 @@ def _batches(state: State) -> list[int]:
     return sorted({*BATCHES, state.batch})
 
 
-def asked_diffusion(state: State, trace: str) -> Asked:
+def asked_diffusion(state: State, policy: RefinePolicy, trace: str) -> Asked:
     """What `predict` is asked of a state.
 
     Args:
         state: the page's question.
+        policy: what the page shows.
         trace: the recording as a command line names it.
     """
-    policy = policy_asked(state)
     rule = ",".join(f"{name}={value:g}" for name, value in policy.at.items())
     return Asked(
         verb=PredictQuestion,
@@ -217,7 +223,17 @@ def _speeds(state: State, answer: Predictions) -> _Speeds:
     return _Speeds(at_batch=own, over=over, twins=twins)
 
 
-def _headline(state: State, replay: RefineReplay, speeds: _Speeds) -> str:
+def _chosen_notes(state: State, best: RefinePolicy | None, *, is_open: bool) -> list[str]:
+    """Whether what is not chosen on the page is what is recommended."""
+    if not is_open:
+        return []
+    floor = f"agreement {state.agreement_ratio:.2f} or more"
+    if best is not None:
+        return [f"What is not chosen here is what `optimize` recommends at {floor}."]
+    return [f"Nothing that is open here reaches {floor}: the rule's own threshold stands."]
+
+
+def _headline(state: State, replay: RefineReplay, speeds: _Speeds, *, is_recommended: bool) -> str:
     policy, at_batch = replay.policy, speeds.at_batch
     agreement = replay.agreement.mean
     where = "" if np.isnan(agreement) else f"at agreement {agreement:.2f}, "
@@ -226,7 +242,8 @@ def _headline(state: State, replay: RefineReplay, speeds: _Speeds) -> str:
         " tokens/s"
     )
     twin = f"{digits(at_batch.speedup)}× the autoregressive twin at batch {state.batch:,}"
-    sentence = f"{where}{plain_words(policy)}: {tokens}, {twin}"
+    words = f"{plain_words(policy)}{', as recommended' * is_recommended}"
+    sentence = f"{where}{words}: {tokens}, {twin}"
     ahead = {row.batch: row.speedup >= 1.0 for row in speeds.over}
     return f"{sentence[0].upper()}{sentence[1:]}; {reach_words(ahead)}"
 
