@@ -94,7 +94,7 @@ def answer_diffusion(
     search = asked_policy(state, names)
     is_open = not all(getattr(state, name) for name in POLICY)
     best = recommended_policy(state, recordings) if is_open else None
-    policy = best or fallback(state)
+    policy = best or fallback(state, recordings[0].prompts.cache)
     recording = recordings[0]
     if uploaded is None:
         state = with_values(state, {"cache": policy.cache})

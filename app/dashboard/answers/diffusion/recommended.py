@@ -45,9 +45,13 @@ def own_policy() -> RefinePolicy:
     return method_policy(load_method(METHOD))
 
 
-def fallback(state: State) -> RefinePolicy:
-    """What a state has chosen, with the rule's own threshold and the usual block and cache where it
-    leaves them open.
+def fallback(state: State, recorded: Cache = USUAL_CACHE) -> RefinePolicy:
+    """What a state has chosen, with the rule's own threshold, the usual block and the recorded cache
+    where it leaves them open.
+
+    Args:
+        state: the page's question.
+        recorded: cache of the recording.
 
     Raises:
         InputError: a threshold out of the rule's range.
@@ -58,7 +62,7 @@ def fallback(state: State) -> RefinePolicy:
         commit=rule,
         at={_first(rule): state.threshold} if state.threshold else {},
         block_tokens=state.block or own.block_tokens,
-        cache=_cache(state) or USUAL_CACHE,
+        cache=_cache(state) or recorded,
     )
 
 
