@@ -20,9 +20,11 @@ from costmodel.optimizers.recommend import DEFAULT_BATCHES
 from tests.browser.steps import (
     commands,
     headline,
+    query,
     reached,
     settled,
     simulated,
+    slid,
     turned_to,
     unfolded,
 )
@@ -199,8 +201,10 @@ def test_one_length_goes_from_page_to_page_and_the_crossing_is_said(asked, capsy
         for crossing in curve["crossings"]:
             scale = 1e12 if curve["over"] == "bandwidth_bytes_per_s" else 1.0
             assert f"{digits(crossing['value'] / scale)} " in words
-    turned_to(page, "Trace lab")
-    assert f"--draft-tokens {drafts}" in commands(page)[-1]
+    slid(page, "draft_tokens")
+    assert "--draft-tokens 1 " in commands(page)[-1], "the first after the recommended one"
+    turned_to(page, "Serving")
+    assert query(page)["draft_tokens"] == "1", "a length of one's own goes along"
     turned_to(page, "Diffusion")
     assert "as recommended" in headline(page)
 
