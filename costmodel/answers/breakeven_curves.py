@@ -6,6 +6,7 @@ greatest draft cost (`costmodel.answers.breakeven`).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -118,14 +119,18 @@ def _crossings(
     values: Sequence[float], speedups: Sequence[float], speedup: Callable[[float], float]
 ) -> list[Crossing]:
     """Where neighbours on a curve lie on both sides of 1, each refined by halving."""
-    return [
-        Crossing(
-            value=_halved(first, last, lambda value, above=rises: (speedup(value) >= 1.0) == above),
-            pays_above=rises,
-        )
-        for (first, before), (last, after) in pairwise(zip(values, speedups, strict=True))
-        if (rises := after >= 1.0) != (before >= 1.0)
-    ]
+    crossings = []
+    for (first, before), (last, after) in pairwise(zip(values, speedups, strict=True)):
+        rises = after >= 1.0
+        if rises == (before >= 1.0):
+            continue
+        at = _halved(first, last, partial(_is_paying, speedup, rises))
+        crossings.append(Crossing(value=at, pays_above=rises))
+    return crossings
+
+
+def _is_paying(speedup: Callable[[float], float], wanted: bool, value: float) -> bool:
+    return (speedup(value) >= 1.0) == wanted
 
 
 def _halved(low: float, high: float, holds: Callable[[float], bool]) -> float:

@@ -6,11 +6,11 @@ from app.answers.breakeven.curves import BANDWIDTH, TOKENS, CurveRow
 from app.render.charts.charts import NEUTRAL, PALETTE, Figure, digits, framed
 from hardware_profiles.units import TERA
 
-_AXES = {
+_AXES: dict[str, Figure] = {
     BANDWIDTH: {"title": {"text": "memory bandwidth (TB/s)"}, "type": "log"},
     TOKENS: {"title": {"text": "tokens per step"}},
 }
-_RATE = {"title": {"text": "acceptance rate of a draft token"}, "range": [0.0, 1.0]}
+_RATE: Figure = {"title": {"text": "acceptance rate of a draft token"}, "range": [0.0, 1.0]}
 
 
 def gain_curve_figure(curve: CurveRow, *, height: int = 300) -> Figure:
@@ -72,4 +72,4 @@ def gain_curve_figure(curve: CurveRow, *, height: int = 300) -> Figure:
             }
         )
     side = {"title": {"text": "speedup (×)"}, "rangemode": "tozero"}
-    return framed(data, dict(_AXES.get(curve.over, _RATE)), side, height=height)
+    return framed(data, _AXES.get(curve.over, _RATE), side, height=height)

@@ -131,13 +131,13 @@ def write_break_even(answer: BreakEvens, path: Path) -> None:
                 )
             )
     for place, curve in enumerate(answer.curves or ()):
-        cell = "".join(f", {getattr(curve, name)}" for name in names)
+        where = "".join(f", {getattr(curve, name)}" for name in names)
         parts.append(
             figure_card(
                 figures,
                 f"curve-{place}",
                 gain_curve_figure(curve),
-                f"Speedup, {curve.where}{cell}",
+                f"Speedup, {curve.where}{where}",
                 f"{curve.words[:1].upper()}{curve.words[1:]}.",
             )
         )
