@@ -178,9 +178,7 @@ def recommend(
             context beyond the positions that it has learned.
         NothingAllowedError: nothing fits or meets the limits, at any batch and context.
     """
-    _check_grid(batches, contexts)
-    if floor is not None and not 0.0 <= floor <= 1.0:
-        raise InputError("must lie in [0, 1]", key="quality_floor", value=floor)
+    _check_asked(batches, contexts, floor)
     compared = compare(
         question, drafters, grid=(batches, contexts), seed=seed, progress=progress, **axes
     )
@@ -223,7 +221,7 @@ def searched(
         InputError: bad values, or a context beyond the positions that the model has learned.
         NothingAllowedError: nothing fits or meets the limits, at any batch and context.
     """
-    _check_grid(batches, contexts)
+    _check_asked(batches, contexts, floor)
     require_positions(compared.contenders[0].setting.target, max(contexts))
     if progress:
         progress("searching")
@@ -391,7 +389,9 @@ def drafter_question(question: DecodingConfiguration, source: Source) -> Decodin
     return resolved
 
 
-def _check_grid(batches: Sequence[int], contexts: Sequence[int]) -> None:
+def _check_asked(batches: Sequence[int], contexts: Sequence[int], floor: float | None) -> None:
+    if floor is not None and not 0.0 <= floor <= 1.0:
+        raise InputError("must lie in [0, 1]", key="quality_floor", value=floor)
     if not batches or any(b < 1 for b in batches) or sorted(set(batches)) != list(batches):
         raise InputError("must be whole numbers >= 1, increasing", key="batch", value=list(batches))
     if not contexts or any(c < 0 for c in contexts):
