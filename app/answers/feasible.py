@@ -27,7 +27,7 @@ Change = Mapping[str, str | int]  # what to ask instead, by option of the comman
 Holds = Callable[[DecodingConfiguration, Setting, int, int], bool]
 Settings = Callable[[DeploymentNames], Setting]
 
-_FIELDS = {"--tp": "tensor_parallel", "--kv-dtype": "kv_dtype", "--dtype": "dtype"}
+FIELDS = {"--tp": "tensor_parallel", "--kv-dtype": "kv_dtype", "--dtype": "dtype"}
 _WORDS = {
     "--batch": "batch {:,}",
     "--context": "context {:,}",
@@ -122,7 +122,7 @@ def nearest_changes(
     setting_of = settings or settings_of(configuration)
 
     def tried(change: Change) -> bool:
-        names = {_FIELDS[option]: value for option, value in change.items() if option in _FIELDS}
+        names = {FIELDS[option]: value for option, value in change.items() if option in FIELDS}
         at = int(change.get("--batch", batch)), int(change.get("--context", context))
         try:
             changed = configuration
@@ -157,9 +157,9 @@ def nearest_changes(
     devices: list[Change] = [
         {"--tp": configuration.deployment.tensor_parallel * more} for more in MORE_DEVICES
     ]
-    cache: list[Change] = [{"--kv-dtype": name} for name in _narrower(formats.kv, ("fp8",))]
+    cache: list[Change] = [{"--kv-dtype": name} for name in fewer_bits(formats.kv, ("fp8",))]
     weights: list[Change] = [
-        {"--dtype": name} for name in _narrower(formats.weights, ("fp8", "int4"))
+        {"--dtype": name} for name in fewer_bits(formats.weights, ("fp8", "int4"))
     ]
     groups = (largest("--batch", batch), largest("--context", context), devices, cache, weights)
     changes = [change for group in groups if (change := next(filter(tried, group), None))]
@@ -189,5 +189,11 @@ def _largest(
     return [{option: low}] if low else []
 
 
-def _narrower(dtype: str, formats: Sequence[str]) -> list[str]:
+def fewer_bits(dtype: str, formats: Sequence[str]) -> list[str]:
+    """Those of some formats that take fewer bytes a value than the present one.
+
+    Args:
+        dtype: the present one.
+        formats: names of others.
+    """
     return [name for name in formats if bytes_per_value(name) < bytes_per_value(dtype)]

@@ -13,7 +13,7 @@ from threading import RLock
 
 from app.dashboard.answer import DeferredAnswer, PageAnswer
 from app.dashboard.device_numbers import DEVICE_NUMBERS
-from app.dashboard.question import DRAFTER_CARD
+from app.dashboard.question import DRAFTED, DRAFTER_CARD
 from app.dashboard.state import State, with_values
 
 CACHED_ANSWERS = 512
@@ -37,7 +37,14 @@ _WHERE = (
 )
 ASKED = {
     "tree": (*_WHERE, *DRAFTER_CARD, "trace", "tree_nodes", "depth"),
-    "trace": ("trace", "other_trace", "draft_tokens", "seed"),
+    "trace": (
+        *_WHERE,
+        *DRAFTED,
+        "other_trace",
+        "draft_tokens",
+        "slo_tpot",
+        "slo_ttft",
+    ),
     "diffusion": (
         *_WHERE,
         "commit",
@@ -47,6 +54,7 @@ ASKED = {
         "confidence",
         "recorded_prompt",
         "agreement_ratio",
+        "slo_tpot",
     ),
     "validation": ("measured", "seed"),
 }

@@ -52,8 +52,8 @@ CHOICES: Mapping[str, Sequence[str]] = {
     "kv_dtype": ("", "bf16", "fp16", "fp8", "int8", "fp32"),
     "draft_dtype": DTYPES,
     "known_by": KNOWN_BY,
-    "commit": tuple(COMMIT_RULES),
-    "cache": tuple(CACHES),
+    "commit": ("", *COMMIT_RULES),
+    "cache": ("", *CACHES),
 }
 """What a field may hold that holds one of few words."""
 USUAL_RATE = 0.7
@@ -168,21 +168,22 @@ class State:
             ),
         ),
     ] = ""
-    commit: Annotated[str, row_of(table.Commit)] = "threshold"
+    commit: Annotated[str, row_of(table.Commit)] = ""
     threshold: Annotated[
         float,
         Field(
-            "The commit rule's first threshold; 0 for the rule's own.",
+            "The commit rule's first threshold; 0 for the recommended one.",
             Group.MASKED,
             control=Control(
                 "Threshold of the rule",
                 "Lower commits more tokens a pass, with more mistakes.",
                 most=1000.0,
+                empty="recommended",
             ),
         ),
     ] = 0.0
-    block: Annotated[int, row_of(table.Block)] = 32
-    cache: Annotated[str, row_of(table.Cache)] = "none"
+    block: Annotated[int, row_of(table.Block)] = 0
+    cache: Annotated[str, row_of(table.Cache)] = ""
     agreement_ratio: Annotated[
         float,
         Field(
@@ -223,7 +224,7 @@ class State:
     ] = ""
     batch: Annotated[int, row_of(table.Batch)] = 1
     context: Annotated[int, row_of(table.Context)] = 1024
-    draft_tokens: Annotated[int, row_of(table.DraftTokens)] = 5
+    draft_tokens: Annotated[int, row_of(table.DraftTokens)] = 0
     tree_nodes: Annotated[
         int,
         Field(

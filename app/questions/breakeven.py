@@ -45,6 +45,7 @@ class BreakevenQuestion(
         "batch",
         "context",
         "drafter",
+        "curves",
         "out",
         "json",
     )
@@ -65,5 +66,13 @@ class BreakevenQuestion(
             reads=WholeNumbers(least=0, most=MOST_DRAFT_TOKENS),
         ),
     ] = None
+    curves: Annotated[
+        bool,
+        Field(
+            "Also the speedup over acceptance and over memory bandwidth, and where each crosses 1;"
+            " --csv then has their points.",
+            Group.OUTPUT,
+        ),
+    ] = False
     fidelity: Fidelity = "calibrated"
     seed: Seed = 0

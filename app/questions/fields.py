@@ -415,7 +415,13 @@ _LENGTHS = Field(
     "Draft tokens K, comma-separated; 0: nothing is drafted.",
     Group.DRAFTING,
     reads=WholeNumbers(least=0, most=MOST_DRAFT_TOKENS),
-    control=Control("Draft tokens K", "Tokens drafted per request and step.", least=1, most=16),
+    control=Control(
+        "Draft tokens K",
+        "Tokens drafted per request and step.",
+        most=16,
+        ticks=tuple(range(17)),
+        empty="recommended",
+    ),
 )
 DraftTokens = Annotated[tuple[int, ...] | None, _LENGTHS]
 StatedDraftTokens = Annotated[tuple[int, ...], _LENGTHS]
@@ -496,7 +502,7 @@ Commit = Annotated[
             " (threshold:0.7,0.8,0.9) and rules."
         ),
         Group.MASKED,
-        control=Control("Commit rule", "Which masked tokens a pass fixes."),
+        control=Control("Commit rule", "Which masked tokens a pass fixes.", empty="recommended"),
     ),
 ]
 Block = Annotated[
@@ -508,9 +514,9 @@ Block = Annotated[
         control=Control(
             "Block (tokens)",
             "Tokens that are refined together before the next ones begin.",
-            least=1,
             most=4096,
-            ticks=(1, 2, 4, 8, 16, 32, 64, 128, 256),
+            ticks=(0, 1, 2, 4, 8, 16, 32, 64, 128, 256),
+            empty="recommended",
         ),
     ),
 ]
@@ -523,7 +529,9 @@ Cache = Annotated[
         ),
         Group.MASKED,
         control=Control(
-            "Cache of the passes", "What later passes of a block do not compute again."
+            "Cache of the passes",
+            "What later passes of a block do not compute again.",
+            empty="recommended",
         ),
     ),
 ]

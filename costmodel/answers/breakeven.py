@@ -164,7 +164,7 @@ def break_even(
     """
     if acceptance.draft_tokens < 1:
         raise InputError("a break-even needs at least one draft token", key="draft_tokens", value=0)
-    curve = _Curve(setting, law, batch=batch, context=context)
+    curve = AcceptanceCurve(setting, law, batch=batch, context=context)
     root = curve.reaches(1.0)
     there = law.at(law.most if root is None else root)
     result = estimate(setting, there, batch=batch, context=context, plain=curve.plain)
@@ -212,9 +212,18 @@ def break_even(
     )
 
 
-class _Curve:
+class AcceptanceCurve:
     """The speedup of a configuration by the number that its law takes; steps of equal cost are
     priced once.
+
+    Args:
+        setting: target, device, drafter and engine.
+        law: the configuration at every value.
+        batch: requests, >= 1.
+        context: cached tokens per request, >= 0.
+
+    Attributes:
+        points: values over the law's range with their speedups.
     """
 
     def __init__(self, setting: Setting, law: AcceptanceLaw, *, batch: int, context: int) -> None:
@@ -222,13 +231,13 @@ class _Curve:
         self.plain = step_cost(setting, geometric(0.0, 0), batch=batch, context=context)
         self._steps: dict[tuple[float, ...], StepCost] = {}
         values: list[float] = np.linspace(law.least, law.most, _GRID).tolist()
-        self._points = [(value, self._speedup(value)) for value in values]
+        self.points = [(value, self.speedup(value)) for value in values]
 
     def reaches(self, speedup: float) -> float | None:
         """Least value at which the speedup is at least so much; None where it is at none."""
-        if self._points[0][1] >= speedup:
-            return self._points[0][0]
-        for (low, _), (high, reached) in pairwise(self._points):
+        if self.points[0][1] >= speedup:
+            return self.points[0][0]
+        for (low, _), (high, reached) in pairwise(self.points):
             if reached >= speedup:
                 return self._between(low, high, speedup)
         return None
@@ -239,13 +248,14 @@ class _Curve:
         """
         while high - low > _CLOSE * (self._law.most - self._law.least):
             middle = (low + high) / 2.0
-            if self._speedup(middle) >= speedup:
+            if self.speedup(middle) >= speedup:
                 high = middle
             else:
                 low = middle
         return high
 
-    def _speedup(self, value: float) -> float:
+    def speedup(self, value: float) -> float:
+        """The speedup at a value of the law."""
         acceptance = self._law.at(value)
         alike = acceptance.lengths is None and not self._setting.drafter.method.has_own_pace
         key = (

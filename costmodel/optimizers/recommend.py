@@ -201,12 +201,50 @@ def recommend(
             context beyond the positions that it has learned.
         NothingAllowedError: nothing fits or meets the limits, at any batch and context.
     """
-    _check_grid(batches, contexts)
-    if floor is not None and not 0.0 <= floor <= 1.0:
-        raise InputError("must lie in [0, 1]", key="quality_floor", value=floor)
+    _check_asked(batches, contexts, floor)
     compared = compare(
         question, drafters, grid=(batches, contexts), seed=seed, progress=progress, **axes
     )
+    return searched(
+        compared,
+        batches=batches,
+        contexts=contexts,
+        limits=limits,
+        floor=floor,
+        drop_unfit=drop_unfit,
+        seed=seed,
+        progress=progress,
+    )
+
+
+def searched(
+    compared: ComparedDrafters,
+    *,
+    batches: Sequence[int],
+    contexts: Sequence[int],
+    limits: Limits | None = None,
+    floor: float | None = None,
+    drop_unfit: bool = False,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Recommendation:
+    """What is best of drafters that were compared; arguments and errors are those of `recommend`.
+
+    Args:
+        compared: by `compare`, for these batches and contexts.
+        batches: as for `recommend`.
+        contexts: as for `recommend`.
+        limits: as for `recommend`.
+        floor: as for `recommend`.
+        drop_unfit: as for `recommend`.
+        seed: as for `recommend`.
+        progress: as for `recommend`.
+
+    Raises:
+        InputError: bad values, or a context beyond the positions that the model has learned.
+        NothingAllowedError: nothing fits or meets the limits, at any batch and context.
+    """
+    _check_asked(batches, contexts, floor)
     require_positions(compared.contenders[0].setting.target, max(contexts))
     if progress:
         progress("searching")
@@ -374,7 +412,9 @@ def drafter_question(question: DecodingConfiguration, source: Source) -> Decodin
     return resolved
 
 
-def _check_grid(batches: Sequence[int], contexts: Sequence[int]) -> None:
+def _check_asked(batches: Sequence[int], contexts: Sequence[int], floor: float | None) -> None:
+    if floor is not None and not 0.0 <= floor <= 1.0:
+        raise InputError("must lie in [0, 1]", key="quality_floor", value=floor)
     if not batches or any(b < 1 for b in batches) or sorted(set(batches)) != list(batches):
         raise InputError("must be whole numbers >= 1, increasing", key="batch", value=list(batches))
     if not contexts or any(c < 0 for c in contexts):

@@ -139,7 +139,7 @@ def test_two_scrapes_in_the_other_order_become_a_line_to_change(asked, capsys, t
 
 
 def test_50_requests_a_second_with_and_without_drafting(asked, capsys, tmp_path):
-    page = asked("page=serving&rate=50&count=60&prompt_tokens=64&output_tokens=16")
+    page = asked("page=serving&rate=50&count=60&prompt_tokens=64&output_tokens=16&draft_tokens=5")
     simulated(page)
     assert "sustains" in headline(page)
     line = page.locator(".rooftree-code code").inner_text()
@@ -240,3 +240,40 @@ def test_the_front_is_taken_along(asked, capsys):
     page.keyboard.press("ArrowLeft")
     shown.wait_for(state="hidden")
     settled(page)
+
+
+def test_a_limit_is_answered_first_and_what_it_allows_is_a_press_away(asked, capsys, tmp_path):
+    page = asked("slo_tpot=5", (1440, 900))
+    line = commands(page)[-1]
+    (within,) = said(capsys, line, "--out", str(tmp_path))["within_limits"]
+    users = f"{within['users']:,}"
+    first = f"Within 5 ms a token at context 1,024: up to {users} users"
+    assert headline(page).startswith(first)
+    price = digits(within["usd_per_million_tokens"])
+    assert f"{digits(within['tokens_per_s'])} tokens/s, ${price} per million" in headline(page)
+    unfolded(page)
+    assert page.get_by_text("More users within the limits").count() == 1
+    page.get_by_role("button", name=f"batch {users}", exact=True).click()
+    page.wait_for_function("users => location.search.includes(`batch=${users}`)", arg=users)
+    settled(page)
+    assert headline(page).startswith(first) and f"at batch {users} " in headline(page)
+
+
+def test_the_recommended_length_is_taken_along_and_the_crossing_is_said(asked, capsys):
+    page = asked("method=eagle-3&known_by=rate&acceptance=0.6&batch=256")
+    drafts = re.search(r"--draft-tokens (\d+)", ask_hardware(page)).group(1)
+    words = page.locator("[data-part=charts]").inner_text()
+    unfolded(page)
+    line = rows(page, "What says where drafting pays")[0]["command"]
+    assert f"--draft-tokens {drafts} " in line and f"K {drafts}, as recommended" in headline(page)
+    curves = said(capsys, line)["curves"]
+    for curve in curves:
+        for crossing in curve["crossings"]:
+            scale = 1e12 if curve["over"] == "bandwidth_bytes_per_s" else 1.0
+            assert f"{digits(crossing['value'] / scale)} " in words
+
+
+def ask_hardware(page):
+    """The command line of the hardware page, asked in the session of another page."""
+    turned_to(page, TITLES["hardware"])
+    return commands(page)[-1]

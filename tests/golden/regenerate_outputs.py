@@ -50,6 +50,7 @@ CASES: Mapping[str, Sequence[str]] = {
         "--out",
         "{out}",
     ),
+    "optimize-limits": ("optimize", *STATED, "--batch", "1,8", "--slo-tpot", "6", "--out", "{out}"),
     "predict": ("predict", *STATED, "--draft-tokens", "0,3"),
     "predict-lists": ("predict", *STATED, "--model", "llama-3.1-8b,llama-3.1-70b", "--batch", "1"),
     "predict-plan": (

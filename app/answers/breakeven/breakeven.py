@@ -2,12 +2,14 @@
 pays.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from app.answers.answer import Answer
+from app.answers.breakeven.curves import CurveRow, curve_rows
 from app.answers.breakeven.paying import paying_row
 from app.answers.breakeven.rows import (
     BreakEvenPoint,
@@ -50,6 +52,7 @@ def answer(question: BreakevenQuestion) -> Answer:
     ]
     points: list[BreakEvenRow | MarkedCell] = []
     paying: list[PayingRow] = []
+    curves: list[CurveRow] = []
     formats: list[str] = []
     for cell, setting in runnable(
         cells,
@@ -64,10 +67,13 @@ def answer(question: BreakevenQuestion) -> Answer:
         for step in subject.steps(setting):
             if not subject.is_masked:
                 names["draft_tokens"] = step.draft_tokens
-            points += [
+            here = [
                 _point(subject, placed, setting, step, names | place, question.seed)
                 for place in places
             ]
+            points += here
+            if question.curves:
+                curves += _curves(subject, setting, step, names, here)
             if subject.source is not None:
                 kind = TwinPayingRow if subject.is_masked else PayingRow
                 paying += [
@@ -83,6 +89,7 @@ def answer(question: BreakevenQuestion) -> Answer:
         points=points,
         acceptance=None if source is None else acceptance(source, subject.drafts or ()),
         batches=None if source is None else paying,
+        curves=curves if question.curves else None,
         remarks=subject.remarks,
         is_masked=subject.is_masked,
         against=question.against,
@@ -124,6 +131,30 @@ def _point(
         generator=np.random.default_rng(seed),
     )
     return BreakEvenPoint(**names | break_even_object(solved))
+
+
+def _curves(
+    subject: Subject,
+    setting: Setting,
+    step: Acceptance,
+    names: dict[str, Any],
+    points: Sequence[BreakEvenRow | MarkedCell],
+) -> list[CurveRow]:
+    """The curves of a draft at every batch and context where it fits."""
+    law = acceptance_law(setting.drafter.method, step)
+    known = subject.source is not None
+    return [
+        row
+        for point in points
+        if isinstance(point, BreakEvenRow)
+        for row in curve_rows(
+            setting,
+            step,
+            law,
+            names | {"batch": point.batch, "context": point.context},
+            is_known=known,
+        )
+    ]
 
 
 def _pace_point(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from app.answers.answer import Answer, Column, Row, Table
+from app.answers.breakeven.curves import CurvePoint, CurveRow
 from app.answers.cells import LISTED, MarkedCell, reason_lines
 from app.answers.deployment_words import deployment_words
 from app.answers.estimates import KnownAcceptance
@@ -166,6 +167,7 @@ class BreakEvens(Answer):
         points: a row for every draft, context and batch of every cell.
         acceptance: where tokens per step come from, where they are known.
         batches: at which batches it pays, where tokens per step are known.
+        curves: the speedup over acceptance and bandwidth, where they were asked for.
         remarks: sentences about the acceptance.
         is_masked: it refines masked blocks.
         against: model that masked blocks are compared with; empty: their own.
@@ -176,14 +178,15 @@ class BreakEvens(Answer):
     points: Sequence[BreakEvenRow | MarkedCell]
     acceptance: KnownAcceptance | None = None
     batches: Sequence[PayingRow] | None = None
+    curves: Sequence[CurveRow] | None = None
     remarks: Sequence[str]
     is_masked: bool
     against: str = ""
 
     @property
-    def own_rows(self) -> Sequence[BreakEvenRow | MarkedCell]:
-        """The points."""
-        return self.points
+    def own_rows(self) -> Sequence[BreakEvenRow | MarkedCell | CurvePoint]:
+        """The points, or those of the curves where they were asked for and there are any."""
+        return [point for curve in self.curves or () for point in curve.rows()] or self.points
 
     def shown(self) -> Iterator[Table | str]:
         """The points, the batches that pay, and why cells cannot be run."""
@@ -193,6 +196,8 @@ class BreakEvens(Answer):
             yield f"twin: {twin_words(self.against)}"
         for row in self.batches or ():
             yield _named(row, names)
+        for curve in self.curves or ():
+            yield _named(curve, names)
         yield from reason_lines([p for p in self.points if isinstance(p, MarkedCell)], names)
         if self.acceptance is not None and (remark := self.acceptance.remark):
             yield remark
@@ -259,6 +264,7 @@ def _where(inputs: Mapping[str, Any]) -> str:
     return f"{deployment_words(inputs)}, {inputs['method']}"
 
 
-def _named(row: PayingRow, names: Sequence[str]) -> str:
+def _named(row: PayingRow | CurveRow, names: Sequence[str]) -> str:
     """A row as a sentence after the names that tell cells apart."""
-    return ": ".join([*filter(None, [", ".join(getattr(row, n) for n in names)]), row.words])
+    words = f"{row.where}: {row.words}" if isinstance(row, CurveRow) else row.words
+    return ": ".join([*filter(None, [", ".join(getattr(row, n) for n in names)]), words])

@@ -32,7 +32,7 @@ from costmodel.optimizers.drafters.sources import Source
 from hardware_profiles.errors import InputError
 
 _DRAFT_OPTIONS = dict.fromkeys(
-    ("shape", "draft_tokens", "tree", *names_in(DraftingOptions)),
+    ("shape", "draft_tokens", "tree", "curves", *names_in(DraftingOptions)),
     "belongs to drafts, and masked blocks have none",
 )
 

@@ -239,10 +239,7 @@ def unmet_rows(unmet: Sequence[UnmetPoint], limits: Limits) -> list[MarkedCell]:
 
 def _unmet_row(unmet: UnmetPoint, limits: Limits) -> MarkedCell:
     configuration = unmet.contender.configuration
-    free = limits == Limits()
-    tried = (
-        [unmet.acceptance] if free or unmet.misses == "limits" else list(unmet.contender.candidates)
-    )
+    tried = list(unmet.contender.candidates) if limits.limited else [unmet.acceptance]
 
     def holds(placed: DecodingConfiguration, at: Setting, batch: int, context: int) -> bool:
         contender = Contender(configuration=placed, setting=at, candidates=tried)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from app.answers.cells import LISTED, MarkedCell, cells_of, names_of, runnable
 from app.answers.deployables import Deployable, deployables, engines_to_write, file_paths
@@ -36,6 +36,7 @@ from app.answers.optimize.masked import (
 from app.answers.optimize.rankings import Rankings
 from app.answers.optimize.recommended import Recommended, RecommendedCells, together
 from app.answers.optimize.rows import ChoiceRow
+from app.answers.optimize.within_limits import UsersWithin, users_within
 from app.answers.progress import progress_line
 from app.answers.scoring.certainty import Certainty, how_sure
 from app.exporters.registry import ENGINES
@@ -56,10 +57,11 @@ from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.neighbours import Neighbourhood, neighbourhoods
-from costmodel.optimizers.recommend import DraftAxes, Recommendation, recommend
+from costmodel.optimizers.recommend import DraftAxes, Recommendation, compare, searched
 from costmodel.optimizers.unmet import NothingAllowedError, UnmetPoint
 from traces.importers.engines.ran import Running
 
+_Row = TypeVar("_Row", MarkedCell, UsersWithin)
 ModelCell = Mapping[str, str]  # names of its model, device and engine, where they are stated
 
 
@@ -105,7 +107,7 @@ def search_points(
     common = _common(question, masked, running, scraped)
     model = question.model or ("" if masked is None else DEFAULT_MODEL)
     cells = cells_of(question.values | {"model": model})
-    searches, unmet = _searched(question, cells, common)
+    searches, unmet, within = _searched(question, cells, common)
     inputs = _inputs(question, searches, common)
     folder = question.out if question.out is None or not is_object(question.out) else None
     several = len(cells) > 1
@@ -117,7 +119,8 @@ def search_points(
             search,
             {**inputs, **names},
             common.limits,
-            unmet=[row for row in unmet if all(getattr(row, n) == names[n] for n in LISTED)],
+            unmet=_of_cell(unmet, names),
+            within_limits=_of_cell(within, names),
             folder=None if folder is None else folder / name,
             engines=engines_to_write(question.engines, names["engine"]),
             counters=None
@@ -131,7 +134,7 @@ def search_points(
             seed=question.seed,
         )
     if several or not answers:
-        return together(inputs, common.limits, answers, unmet, folder)
+        return together(inputs, common.limits, answers, unmet, within, folder)
     return answers[""]
 
 
@@ -164,32 +167,41 @@ def _common(
 
 def _searched(
     question: OptimizeQuestion, cells: Sequence[ModelCell], common: _Common
-) -> tuple[list[Recommendation], list[MarkedCell]]:
-    """What is found of every cell that has an answer, and a row for every batch and context that
-    has none.
+) -> tuple[list[Recommendation], list[MarkedCell], list[UsersWithin]]:
+    """What is found of every cell that has an answer, a row for every batch and context that has
+    none, and the most users within the limits.
     """
     configured = _configured(question, common)
 
     def search(cell: ModelCell) -> Recommendation | NothingAllowedError[UnmetPoint]:
         configuration, sources = configured(cell)
+        drafters = compare(
+            configuration,
+            sources,
+            grid=(question.batch, question.context),
+            seed=question.seed,
+            progress=progress,
+            **common.axes,
+        )
+        floor = None if common.masked is None else common.masked.floor
+        within.extend(users_within(drafters, question.context, common.limits, floor=floor))
         try:
-            return recommend(
-                configuration,
-                sources,
+            return searched(
+                drafters,
                 batches=question.batch,
                 contexts=question.context,
                 limits=common.limits,
-                floor=None if common.masked is None else common.masked.floor,
+                floor=floor,
                 drop_unfit="batch" not in question.stated and question.batch == DEFAULT_BATCHES,
                 seed=question.seed,
                 progress=progress,
-                **common.axes,
             )
         except NothingAllowedError as error:
             return error
 
     searches: list[Recommendation] = []
     unmet: list[MarkedCell] = []
+    within: list[UsersWithin] = []
     with progress_line(question.quiet) as progress:
         for cell, result in runnable(cells, search):
             if isinstance(result, str):
@@ -212,7 +224,7 @@ def _searched(
                 unmet += unmet_rows(result.optimum.unmet, common.limits)
                 if common.masked is not None:
                     unmet += [*unplayed_rows(result), *unfit_rows(result)]
-    return searches, unmet
+    return searches, unmet, within
 
 
 def _counted(question: OptimizeQuestion, running: Running) -> Source:
@@ -274,6 +286,11 @@ def _names(search: Recommendation) -> dict[str, str]:
     return {name: getattr(where, name) for name in LISTED}
 
 
+def _of_cell(rows: Sequence[_Row], names: Mapping[str, str]) -> list[_Row]:
+    """The rows of one model, device and engine."""
+    return [row for row in rows if all(getattr(row, name) == names[name] for name in LISTED)]
+
+
 def _how_sure(search: Recommendation) -> Certainty:
     """How sure what wins first is."""
     first = search.winners[0]
@@ -293,6 +310,7 @@ def recommended(
     limits: Limits,
     *,
     unmet: Sequence[MarkedCell] = (),
+    within_limits: Sequence[UsersWithin] = (),
     folder: Path | None = None,
     engines: Sequence[str] = ENGINES,
     counters: Counters | None = None,
@@ -308,6 +326,7 @@ def recommended(
         inputs: what was asked.
         limits: that were asked for.
         unmet: marked rows.
+        within_limits: the most users within the limits, at every context.
         folder: of the files of this cell; None where none are written.
         engines: that files are written for.
         counters: what an engine's counters say of what runs, where they are stated.
@@ -341,6 +360,7 @@ def recommended(
             ],
             choices=choices,
             alternatives=alternatives,
+            within_limits=within_limits,
             schedule=main.schedule if main is not None else [],
             schedule_loss_ratio=main.schedule_loss_ratio if main is not None else 0.0,
             schedules=schedules,

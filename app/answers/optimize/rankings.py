@@ -23,6 +23,7 @@ from app.answers.optimize.rows import (
     SharedSchedule,
     TopologyBestRow,
 )
+from app.answers.optimize.within_limits import UsersWithin
 from app.answers.scoring.certainty import Certainty
 
 
@@ -77,10 +78,12 @@ class Rankings(Background):
     Attributes:
         choices: the fastest at every batch and context.
         alternatives: the best there of every other drafter; of masked blocks all other policies.
+        within_limits: the most users within the limits at every context; empty without limits.
     """
 
     choices: Sequence[ChoiceRow]
     alternatives: Sequence[ChoiceRow]
+    within_limits: Sequence[UsersWithin] = ()
 
     @property
     def ranked(self) -> Sequence[ChoiceRow]:
@@ -96,6 +99,11 @@ class Rankings(Background):
     def missed_words(self) -> str:
         """Nothing is missed by what is ranked: what misses a limit is no choice."""
         return ""
+
+    @property
+    def tpot_limit_s(self) -> float | None:
+        """The limit of the time per output token; None where there is none."""
+        return next((row.tpot_limit_s for row in self.within_limits), None)
 
     @property
     def contexts(self) -> list[int]:

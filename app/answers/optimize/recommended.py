@@ -26,6 +26,7 @@ from app.answers.optimize.load_words import STEADY, load_line
 from app.answers.optimize.neighbour_words import neighbour_lines, neighbour_table
 from app.answers.optimize.rankings import Background, Rankings
 from app.answers.optimize.rows import Candidate, CellRow, ChoiceRow, MaskedQuality, PolicyRow
+from app.answers.optimize.within_limits import UsersWithin
 from app.answers.scoring.certainty import certainty_lines
 from app.answers.sentences import folded
 from costmodel.answers.workload import Limits
@@ -138,7 +139,8 @@ class Recommended(Answer):
                 yield load_line(self.ranking.cells, self.folder / f"{self.name}.json")
 
     def _rankings_shown(self, ranking: Rankings) -> Iterator[Table | str]:
-        """Who wins where, and what that rests on."""
+        """How many users the limits allow, who wins where, and what that rests on."""
+        yield from _within_lines(ranking.within_limits)
         yield from _winners(self.inputs, self.limits, [self], self.unmet)
         if self.quality is not None:
             yield self._front()
@@ -254,6 +256,7 @@ class RecommendedCells(Answer):
         choices: of all cells.
         alternatives: of all cells.
         unmet: batches and contexts at which nothing is allowed, of all cells.
+        within_limits: the most users within the limits, of every cell and context.
         answers: what stands behind the choices of every cell that has any.
         by_folder: the answers of these cells.
         limits: that were asked for.
@@ -265,6 +268,7 @@ class RecommendedCells(Answer):
     choices: Sequence[ChoiceRow]
     alternatives: Sequence[ChoiceRow]
     unmet: Sequence[MarkedCell]
+    within_limits: Sequence[UsersWithin]
     answers: Sequence[CellBackground]
     by_folder: Mapping[str, Recommended]
     limits: Limits
@@ -286,7 +290,8 @@ class RecommendedCells(Answer):
         return self.by_folder
 
     def shown(self) -> Iterator[Table | str]:
-        """Who wins where in all cells."""
+        """How many users the limits allow, and who wins where, in all cells."""
+        yield from _within_lines(self.within_limits)
         yield from _winners(self.inputs, self.limits, list(self.by_folder.values()), self.unmet)
         sure = (answer.rankings.how_sure for answer in self.by_folder.values())
         yield from certainty_lines([one for one in sure if one is not None])
@@ -305,6 +310,7 @@ def together(
     limits: Limits,
     by_folder: Mapping[str, Recommended],
     unmet: Sequence[MarkedCell],
+    within_limits: Sequence[UsersWithin],
     folder: Path | None,
 ) -> RecommendedCells:
     """The answer of several cells, or of none.
@@ -314,6 +320,7 @@ def together(
         limits: that were asked for.
         by_folder: answers of the cells that have any, by the folder of their files.
         unmet: marked rows of all cells.
+        within_limits: the most users within the limits, of all cells.
         folder: of the whole answer.
     """
     return RecommendedCells(
@@ -321,6 +328,7 @@ def together(
         choices=[row for answer in by_folder.values() for row in answer.rankings.choices],
         alternatives=[row for answer in by_folder.values() for row in answer.rankings.alternatives],
         unmet=unmet,
+        within_limits=within_limits,
         answers=[
             CellBackground(
                 folder=name,
@@ -332,6 +340,16 @@ def together(
         limits=limits,
         folder=folder,
     )
+
+
+def _within_lines(rows: Sequence[UsersWithin]) -> Iterator[str]:
+    """The most users within the limits at every context, and what would serve more."""
+    names = [name for name in LISTED if len({getattr(row, name) for row in rows}) > 1]
+    for row in rows:
+        where = ", ".join(str(getattr(row, name)) for name in names)
+        yield folded(f"{where}: {row.words}" if where else row.words)
+        if row.more_words:
+            yield folded(f"  {row.more_words}")
 
 
 def _winners(

@@ -16,8 +16,9 @@ from app.answers.capacity.rows import CapacityPlans, Plan, PlanRow
 from app.dashboard.answer import Card, Figure, setting_of
 from app.dashboard.asking import Asked
 from app.dashboard.changes import PRESS, asks
+from app.dashboard.device_numbers import DEVICE_NUMBERS
 from app.dashboard.question import draft_asked, drafter_asked, where_asked
-from app.dashboard.state import FACTORS, State, milliseconds, sold_devices
+from app.dashboard.state import State, milliseconds, sold_devices
 from app.dashboard.wording import as_words, error_words
 from app.questions.capacity import CapacityQuestion
 from app.render.charts.charts import PALETTE, digits, framed
@@ -183,7 +184,7 @@ def _question(row: Row) -> str:
     if row["layout"] not in groups:
         return ""  # the controls know tensor groups alone
     where = {"device": row["device"], "tp": groups[row["layout"]], "batch": row["batch"]}
-    return asks({**where, **dict.fromkeys(FACTORS, 1.0)})
+    return asks({**where, **dict.fromkeys(DEVICE_NUMBERS, 0.0)})
 
 
 def limit_words(state: State) -> str:

@@ -10,8 +10,11 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from app.answers.breakeven.curves import ACCEPTANCE, BANDWIDTH, TOKENS, CurveRow
+from app.answers.breakeven.rows import BreakEvens
 from app.answers.predict.rows import PredictionRow, Predictions
 from app.dashboard.answer import Card, DeferredAnswer, PageAnswer, scenario
+from app.dashboard.answers.chains import length_words, with_length
 from app.dashboard.answers.every_device import (
     asked_plans,
     device_rows,
@@ -32,15 +35,29 @@ from app.dashboard.question import (
     drafters,
     where_asked,
 )
-from app.dashboard.state import State, as_sold, device_words, is_modified, with_values
+from app.dashboard.state import (
+    State,
+    as_sold,
+    device_words,
+    is_modified,
+    milliseconds,
+    with_values,
+)
 from app.dashboard.wording import error_words
+from app.questions.breakeven import BreakevenQuestion
 from app.questions.predict import PredictQuestion
 from app.render.charts.charts import digits
+from app.render.charts.gain_curve import gain_curve_figure
 from app.render.charts.roofline_chart import roofline_figure, step_bar_figure
 from hardware_profiles.errors import InfeasibleError, InputError
 from hardware_profiles.units import GIB, MILLI
 
 Row = dict[str, Any]
+_GAINS = {
+    ACCEPTANCE: "Gain over acceptance",
+    TOKENS: "Gain over tokens per step",
+    BANDWIDTH: "Gain over bandwidth",
+}
 CONFIGURED = (
     "model",
     "device",
@@ -75,11 +92,14 @@ def answer_hardware(state: State) -> PageAnswer:
         InputError: options that exclude each other.
         InfeasibleError: the configuration does not fit the changed device.
     """
+    resolved = with_length(state)
+    length, state = length_words(state, resolved), resolved
     asked = asked_hardware(state)
     answer = asked.answer()
     assert isinstance(answer, Predictions)
     row = _only(answer)
     assert row.explain is not None
+    curves = _curves(state)
     sold, title = as_sold(state), device_words(state)
     beside = [_shown(title, row)]
     if is_modified(state):
@@ -88,13 +108,15 @@ def answer_hardware(state: State) -> PageAnswer:
     other = _described(_configured(replace(sold, device=state.other_device)))
     return PageAnswer(
         headline=(
-            f"{title}: {digits(row.tokens_per_s)} tokens/s at batch {state.batch:,}, "
-            f"limited by {row.limit}"
+            f"{title}: {digits(row.tokens_per_s)} tokens/s at batch {state.batch:,} with K"
+            f" {length}; limited by {row.limit}"
         ),
         command=asked.line,
         numbers=[
             ("Whole batch", f"{digits(row.tokens_per_s)} tokens/s"),
+            ("Time per token", _time_words(row, milliseconds(state.slo_tpot))),
             ("Speedup of drafting", f"{digits(row.speedup)}×"),
+            *((_GAINS[curve.over], curve.words) for curve in curves),
             ("Energy", f"{digits(row.joules_per_token)} J per token"),
             ("Price", _dollars(row.usd_per_million_tokens)),
         ],
@@ -109,6 +131,7 @@ def answer_hardware(state: State) -> PageAnswer:
                 note="By operation; colour: what bounds it.",
                 figure=step_bar_figure(row.explain),
             ),
+            *map(_gain_card, curves),
         ],
         tables=[("Side by side", [*beside, _shown(state.other_device, other)])],
         notes=[
@@ -135,9 +158,42 @@ def asked_hardware(state: State) -> Asked:
             **draft_asked(state),
             "batch": str(state.batch),
             "context": str(state.context),
+            "slo_tpot": state.slo_tpot,
+            "slo_ttft": state.slo_ttft,
             "explain": True,
             "seed": state.seed,
         },
+    )
+
+
+def asked_curves(state: State) -> Asked:
+    """What `breakeven` is asked of a state; where nothing is drafted, of its usual draft."""
+    return Asked(
+        verb=BreakevenQuestion,
+        values={
+            **where_asked(state),
+            **drafter_asked(state),
+            **(draft_asked(state) if state.draft_tokens else {}),
+            "batch": str(state.batch),
+            "context": str(state.context),
+            "curves": True,
+            "seed": state.seed,
+        },
+    )
+
+
+def _curves(state: State) -> Sequence[CurveRow]:
+    """The gain over acceptance and over bandwidth; none where the drafts do not fit."""
+    answer = asked_curves(state).answer()
+    assert isinstance(answer, BreakEvens)
+    return answer.curves or ()
+
+
+def _gain_card(curve: CurveRow) -> Card:
+    return Card(
+        title=_GAINS[curve.over],
+        note=f"K = {curve.draft_tokens}: {curve.words}.",
+        figure=gain_curve_figure(curve),
     )
 
 
@@ -171,6 +227,7 @@ def _deferred(state: State, title: str) -> DeferredAnswer:
             (f"Devices for {load}", [*plans, *own]),
             (f"Every device at its best layout {limit_words(state)}, cheapest token first", rows),
             ("What plans the devices for the load", [{"command": line}]),
+            ("What says where drafting pays", [{"command": asked_curves(state).line}]),
         ],
     )
 
@@ -233,6 +290,15 @@ def _shown(name: str, row: PredictionRow | str) -> Row:
         "memory (GiB)": None if known is None else round(known.memory_bytes / GIB, 1),
         "limited by": row if isinstance(row, str) else row.limit,
     }
+
+
+def _time_words(row: PredictionRow, limit_s: float | None) -> str:
+    """The time per token, and whether it keeps its limit."""
+    words = f"{digits(row.tpot_s / MILLI)} ms"
+    if limit_s is None:
+        return words
+    kept = "within" if row.tpot_s <= limit_s else "misses"
+    return f"{words}, {kept} {limit_s / MILLI:g} ms"
 
 
 def _dollars(value: float | None) -> str:

@@ -15,7 +15,8 @@ from app.answers.cells import MarkedCell
 from app.answers.optimize.recommended import Recommended, RecommendedCells
 from app.answers.predict.rows import PredictionRow, Predictions
 from app.dashboard.answer import Card, DeferredAnswer, Figure, PageAnswer, setting_of
-from app.dashboard.answers.chains import chains_of
+from app.dashboard.answers.chains import asked_chains, chains_of
+from app.dashboard.answers.limits import lift_notes, limits_first
 from app.dashboard.answers.unmet import MISSED, missed, nearest_words
 from app.dashboard.asking import Asked
 from app.dashboard.changes import asked_by, asks
@@ -27,9 +28,9 @@ from app.dashboard.question import (
     where_asked,
 )
 from app.dashboard.state import State
-from app.questions.optimize import OptimizeQuestion
 from app.questions.predict import PredictQuestion
 from app.render.charts.charts import NEUTRAL, PALETTE, digits, framed, pace_words
+from app.render.charts.limit_lines import COLOR, DASH, limit_name
 from costmodel.answers.estimate import Setting, step_cost
 from costmodel.answers.fit import fits
 from costmodel.answers.steps.step import StepCost
@@ -37,13 +38,14 @@ from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.allowed import Contender
-from costmodel.optimizers.pricing import within
+from costmodel.optimizers.pricing import evaluate, within
 from costmodel.passes.ops import Array, Mask
 from hardware_profiles.units import GIB, MILLI
 
 BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 CONTEXTS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 PRESS_CELL = "Press a cell to ask about it."
+LIMIT_CONTEXTS = 120  # of the line along which limits are kept
 EMPTY = {True: "does not fit memory", False: "does not fit, or misses the limits"}
 
 
@@ -54,7 +56,7 @@ def answer_map(state: State) -> PageAnswer:
     Raises:
         InputError: options that exclude each other.
     """
-    asked = asked_map(state)
+    asked = asked_chains(state)
     here = asked.answer()
     assert isinstance(here, Recommended | RecommendedCells)
     contender = chains_of(state)
@@ -81,7 +83,9 @@ def answer_map(state: State) -> PageAnswer:
     )
     if not hold.any():
         return PageAnswer(
-            headline=f"{_point_words(here, state)}; no batch and context of the map does",
+            headline=limits_first(
+                here, f"{_point_words(here, state)}; no batch and context of the map does"
+            ),
             command=asked.line,
             deferred=lambda: _rest(here, contender, state),
         )
@@ -92,13 +96,17 @@ def answer_map(state: State) -> PageAnswer:
     lengths = np.array([a.draft_tokens for a in chains])
     best = np.where(chosen >= 0, lengths[chosen.clip(0)], -1)
     words = _words(_paces(setting, chains, results, chosen), results, chosen, best, speedup, fit[0])
-    lines = [*_wall_line(_wall(configuration)), _mine(state)]
+    lines = [
+        *_wall_line(_wall(configuration)),
+        *_limit_line(contender, limits),
+        _mine(state),
+    ]
     sentence = (
         f"drafting pays at {(best > 0).sum()} of the {int((best >= 0).sum())} points that"
         f" {'hold' if limits.limited else 'fit'}, at most {digits(float(np.nanmax(speedup)))}×"
     )
     return PageAnswer(
-        headline=f"{_point_words(here, state)}; {sentence}",
+        headline=limits_first(here, f"{_point_words(here, state)}; {sentence}"),
         command=asked.line,
         numbers=_numbers(here, setting, state),
         cards=[
@@ -115,27 +123,10 @@ def answer_map(state: State) -> PageAnswer:
                 figure=_speedup_figure(speedup, words, lines),
             ),
         ],
-        notes=_notes(setting, state, int(best.max())),
+        notes=[*lift_notes(here), *_notes(setting, state, int(best.max()))],
         sure=here.rankings.how_sure if isinstance(here, Recommended) else None,
         command_answer=lambda: here,
         deferred=lambda: _rest(here, contender, state),
-    )
-
-
-def asked_map(state: State) -> Asked:
-    """What `optimize` is asked of a state: the first drafter, and no trees."""
-    return Asked(
-        verb=OptimizeQuestion,
-        values={
-            **where_asked(state),
-            **drafter_asked(state),
-            "batch": str(state.batch),
-            "context": str(state.context),
-            "tree_nodes": "0",
-            "slo_tpot": state.slo_tpot,
-            "slo_ttft": state.slo_ttft,
-            "seed": state.seed,
-        },
     )
 
 
@@ -280,6 +271,49 @@ def _paces(
             for time, batch in zip(row, BATCHES, strict=True)
         ]
         for row in tpot_s
+    ]
+
+
+def _limit_line(contender: Contender, limits: Limits) -> list[Figure]:
+    """The largest context at every batch at which some length keeps the limits, whatever memory
+    holds; nothing without limits, or where they bind nowhere on the map.
+    """
+    if not limits.limited:
+        return []
+    fine = np.geomspace(CONTEXTS[0], CONTEXTS[-1], LIMIT_CONTEXTS)
+    batches = np.array(BATCHES, dtype=np.float64)[None, :]
+    priced = evaluate(contender, batch=batches, context=fine[:, None])
+    kept = np.any(
+        [
+            within(contender.setting, a, step_s, batches, fine[:, None], limits)
+            for a, step_s in zip(contender.candidates, priced.step_s, strict=True)
+        ],
+        axis=0,
+    )
+    highest = [int(np.append(column, False).argmin()) for column in kept.T]
+    along = np.interp(np.log(fine), np.log(CONTEXTS), np.arange(len(CONTEXTS)))
+    places = [None if rows in (0, fine.size) else float(along[rows - 1]) for rows in highest]
+    if all(place is None for place in places):
+        return []
+    return [
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": " and ".join(
+                limit_name(limit_s, what)
+                for limit_s, what in (
+                    (limits.tpot_s, "a token"),
+                    (limits.ttft_s, "to the first token"),
+                )
+                if limit_s is not None
+            ),
+            "x": list(range(len(places))),
+            "y": places,
+            "line": {"color": COLOR, "width": 3, "dash": DASH},
+            "marker": {"size": 4},
+            "hoverinfo": "name",
+            "showlegend": True,
+        }
     ]
 
 

@@ -13,6 +13,7 @@ from app.answers.simulations.highest_rates import SHARE
 from app.answers.simulations.rows import HighestRateRow, HighestRates
 from app.answers.simulations.runs import AUTOREGRESSIVE
 from app.dashboard.answer import Card, Figure, PageAnswer, Row
+from app.dashboard.answers.chains import length_words, with_length
 from app.dashboard.asking import Asked, Values
 from app.dashboard.changes import asking_along
 from app.dashboard.question import (
@@ -20,12 +21,15 @@ from app.dashboard.question import (
     draft_asked,
     drafter_asked,
     drafters,
+    limits_of,
     own_drafter_asked,
     where_asked,
 )
 from app.dashboard.state import State
 from app.questions.simulate import SimulateQuestion
 from app.render.charts.charts import DASHES, PALETTE, digits, framed
+from app.render.charts.limit_lines import level_line
+from costmodel.answers.workload import Limits
 from hardware_profiles.units import MILLI
 
 Report = Callable[[str, int, int], None]
@@ -47,6 +51,8 @@ def answer_serving(state: State, report: Report) -> PageAnswer:
         InputError: options that exclude each other.
         InfeasibleError: the model does not fit.
     """
+    resolved = with_length(state, state.trace)
+    length, state = length_words(state, resolved), resolved
     asked = asked_serving(state)
     with listening(report):
         answer = asked.answer()
@@ -57,10 +63,14 @@ def answer_serving(state: State, report: Report) -> PageAnswer:
     names = {first.name: "own tree" if own else f"K = {state.draft_tokens}", plain.name: PLAIN}
     drafting = "the drafter's own tree" if own else f"{state.draft_tokens} tokens"
     return PageAnswer(
-        headline=_headline(first, plain, highest, without, drafting),
+        headline=(
+            _headline(first, plain, highest, without, drafting)
+            if state.draft_tokens
+            else _plain_headline(plain, without)
+        ),
         command=asked.line,
         numbers=_numbers(first, plain, highest, without),
-        cards=_cards(answer, names),
+        cards=_cards(answer, names, limits_of(state)),
         tables=[("With drafting, and without", _rows(answer.points, names))],
         notes=[
             (
@@ -68,6 +78,7 @@ def answer_serving(state: State, report: Report) -> PageAnswer:
                 " all that finish are."
             ),
             _counted(answer),
+            f"Draft tokens K: {length}.",
             _drafter_words(state),
         ],
         command_answer=lambda: answer,
@@ -154,6 +165,16 @@ def _headline(
     )
 
 
+def _plain_headline(plain: LoadPoint, without: HighestRateRow) -> str:
+    """What the load gets where no drafting is recommended."""
+    rate = f"{digits(plain.rate_per_s)} requests/s"
+    return (
+        f"At {rate} drafting is off, as recommended at this batch:"
+        f" {_ms(plain.metrics['tpot_s']['mean'])} per output token; the service sustains"
+        f" {_rate(without)}"
+    )
+
+
 def _rate(row: HighestRateRow) -> str:
     """The highest rate that is sustained, in words; no rate where none was found."""
     return "no rate" if row.rate_per_s is None else f"{digits(row.rate_per_s)}/s"
@@ -205,7 +226,7 @@ def _rows(points: Sequence[LoadPoint], names: Mapping[str, str]) -> Sequence[Row
     return rows
 
 
-def _cards(answer: HighestRates, names: Mapping[str, str]) -> list[Card]:
+def _cards(answer: HighestRates, names: Mapping[str, str], limits: Limits) -> list[Card]:
     points = {
         label: [point for point in answer.tried if point.name == name]
         for name, label in names.items()
@@ -213,13 +234,13 @@ def _cards(answer: HighestRates, names: Mapping[str, str]) -> list[Card]:
     knees = [row.rate_per_s for row in answer.highest_rates]
     band = "Band: median to the slowest in a hundred; line: nine in ten; dotted: sustained."
     drawn = [
-        ("Time per output token against load", band, _bands(points, "tpot_s")),
+        ("Time per output token against load", band, _bands(points, "tpot_s", limits.tpot_s)),
         (
             "Goodput against load",
             "Requests a second that finish within the limits; dotted: sustained.",
             _goodput(points),
         ),
-        ("Time to first token against load", band, _bands(points, "ttft_s")),
+        ("Time to first token against load", band, _bands(points, "ttft_s", limits.ttft_s)),
     ]
     return [
         asking_along(Card(title=title, note=note, figure=_with_knees(figure, knees)), "rate")
@@ -227,8 +248,10 @@ def _cards(answer: HighestRates, names: Mapping[str, str]) -> list[Card]:
     ]
 
 
-def _bands(points: Mapping[str, Sequence[LoadPoint]], key: str) -> Figure:
-    """Percentiles of a time over the rates: a band from p50 to p99 and the line of p90."""
+def _bands(points: Mapping[str, Sequence[LoadPoint]], key: str, limit_s: float | None) -> Figure:
+    """Percentiles of a time over the rates, a band from p50 to p99 and the line of p90, and its
+    limit.
+    """
     data: list[Figure] = []
     for place, (label, own) in enumerate(points.items()):
         drawn = [point for point in own if point.metrics[key]["p50"] is not None]
@@ -245,7 +268,10 @@ def _bands(points: Mapping[str, Sequence[LoadPoint]], key: str) -> Figure:
             _line(place, drawn, lines["p90"])
             | {"name": label, "hoverinfo": "text", "hovertext": words},
         ]
-    return _over_load(data, "ms", log=True)
+    rates = [point.rate_per_s for own in points.values() for point in own]
+    what = "to the first token" if key == "ttft_s" else "a token"
+    limit = level_line([min(rates), max(rates)], limit_s, what)
+    return _over_load([*data, *limit], "ms", log=True)
 
 
 _EDGE = {"line": {"width": 0}, "mode": "lines", "showlegend": False, "hoverinfo": "skip"}

@@ -48,6 +48,7 @@ from hardware_profiles.errors import InputError
 from traces.kinds.refine_policy import COMMIT_RULES
 from traces.library import shipped_traces
 
+USUAL_RULE = "threshold"  # of the method that the diffusion page prices
 MOST_OF_SLIDER = 64  # whole numbers; of more, one is typed
 SET = "times-set"
 EXAMPLE = "0.78,0.61,0.48"
@@ -201,7 +202,7 @@ def _widget(name: str, state: State, key: str) -> None:
     elif control.ticks:
         values = sorted({*control.ticks, value, st.session_state.get(key, value)})
         st.select_slider(
-            label, values, value, key=key, help=text, format_func=lambda tick: f"{tick:,}"
+            label, values, value, key=key, help=text, format_func=lambda tick: _tick(name, tick)
         )
     else:
         low, high, step = kind(control.least), kind(control.most), kind(1)
@@ -210,6 +211,11 @@ def _widget(name: str, state: State, key: str) -> None:
         else:
             form = None if kind is int else "%g"
             st.number_input(label, low, high, value, step=step, key=key, format=form, help=text)
+
+
+def _tick(name: str, value: float) -> str:
+    """A number of a slider; 0 stands for no value where that is the default."""
+    return control_of(name).empty if value == FIELDS[name].default == 0 else f"{value:,}"
 
 
 def _typed(name: str, value: Any, key: str) -> None:
@@ -267,19 +273,19 @@ def _canonical() -> None:
 
 
 def threshold_positions(rule: str) -> list[float]:
-    """Values that a rule's first threshold usually has, ascending, after 0, which is the rule's
-    own.
+    """Values that a rule's first threshold usually has, ascending, after 0, which is the
+    recommended one.
     """
     about = next(iter(COMMIT_RULES[rule].at.values()))
     return [0.0, *sorted(map(float, threshold_values(about)))]
 
 
 def _threshold(state: State, label: str, key: str) -> None:
-    """A slider of the values that the rule's first threshold usually has; 0 is the rule's own."""
-    name, about = next(iter(COMMIT_RULES[state.commit].at.items()))
+    """A slider of the values that the rule's first threshold usually has; 0 is the recommended one."""
+    rule = state.commit or USUAL_RULE
+    name = next(iter(COMMIT_RULES[rule].at))
     held_now = st.session_state.get(key, state.threshold)
-    values = sorted({*threshold_positions(state.commit), state.threshold, held_now})
-    own = f"{about.default:g}, the rule's own"
+    values = sorted({*threshold_positions(rule), state.threshold, held_now})
     text = f"{control_of('threshold').help} Of this rule: {name.replace('_', ' ')}."
     st.select_slider(
         label,
@@ -287,12 +293,12 @@ def _threshold(state: State, label: str, key: str) -> None:
         state.threshold,
         key=key,
         help=text,
-        format_func=lambda value: f"{value:g}" if value else own,
+        format_func=lambda value: f"{value:g}" if value else control_of("threshold").empty,
     )
 
 
 def _own_threshold() -> None:
-    """Another rule begins with its own threshold: a number of one means nothing to another."""
+    """Another rule begins with a threshold of its own: a number of one means nothing to another."""
     st.session_state[key_of("threshold")] = 0.0
 
 

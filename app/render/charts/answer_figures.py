@@ -7,7 +7,8 @@ the chosen tree. Leaves out the page of `optimize` (`app.render.html`), which dr
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from app.answers.breakeven.rows import RefiningPoint
+from app.answers.breakeven.curves import ACCEPTANCE, BANDWIDTH, TOKENS
+from app.answers.breakeven.rows import BreakEvens, RefiningPoint
 from app.answers.capacity.rows import CapacityPlans, PlanRow
 from app.answers.optimize.designs import Designs
 from app.answers.optimize.rankings import Rankings
@@ -31,8 +32,10 @@ from app.render.charts.charts import (
     speedup_figure,
     step_time_figure,
     throughput_figure,
+    time_per_token_figure,
     tree_figure,
 )
+from app.render.charts.gain_curve import gain_curve_figure
 from app.render.charts.joint_figures import front_figure
 from app.render.charts.refining_figures import refining_figure
 from app.render.charts.reproduction_figures import reproduction_figure
@@ -125,7 +128,8 @@ def _best_tree(answer: Recommended | RecommendedCells, context: int | None) -> F
 def _policies(answer: Recommended, context: int | None) -> Figure | None:
     assert answer.quality is not None
     policies = [row for row in answer.rankings.ranked if isinstance(row, PolicyRow)]
-    return refining_figure(policies, answer.quality.floor, context)
+    limit = None if isinstance(answer.ranking, Designs) else answer.rankings.tpot_limit_s
+    return refining_figure(policies, answer.quality.floor, context, tpot_limit_s=limit)
 
 
 def _largest_tree(answer: Trees, context: int | None) -> Figure:
@@ -273,6 +277,21 @@ def _lines(
     return data
 
 
+def _gain(over: Sequence[str]) -> Draw:
+    """The first curve of the speedup over one number, of a context where one is named."""
+
+    def drawn(answer: BreakEvens, context: int | None) -> Figure | None:
+        curves = (
+            curve
+            for curve in answer.curves or ()
+            if curve.over in over and context in (None, curve.context)
+        )
+        first = next(curves, None)
+        return None if first is None else gain_curve_figure(first)
+
+    return drawn
+
+
 REFINING: Mapping[str, Draw] = {"agreement": _policies}
 """Of an answer of `optimize` about masked blocks."""
 LOAD: Mapping[str, Draw] = {"front": lambda answer, context: front_figure(answer.designs)}
@@ -281,6 +300,7 @@ FIGURES: Mapping[str, Mapping[str, Draw]] = {
     "optimize": {
         "speedup": _at(speedup_figure, "speedup", "speedup (×)"),
         "throughput": _at(throughput_figure, "tokens_per_s", "tokens/s, whole batch"),
+        "time-per-token": _at(time_per_token_figure, "tpot_s", "time per token (s)"),
         "step-time": _at(step_time_figure),
         "acceptance": _acceptance,
         "tree": _best_tree,
@@ -306,6 +326,8 @@ FIGURES: Mapping[str, Mapping[str, Draw]] = {
     "breakeven": {
         "acceptance": _over_batch("points", "least_acceptance", "least acceptance of one token"),
         "pace": _over_batch("points", "least_tokens_per_step", "needed tokens per pass", ()),
+        "over-acceptance": _gain((ACCEPTANCE, TOKENS)),
+        "over-bandwidth": _gain((BANDWIDTH,)),
     },
     "capacity": {"price": _price},
     "tree": {"tree": _largest_tree},

@@ -15,6 +15,7 @@ from app.answers import numbers
 from app.answers.estimates import Interval
 from app.answers.optimize.rankings import Rankings
 from app.answers.optimize.rows import ChoiceRow, Emission
+from app.render.charts.limit_lines import level_line, pace_line, step_marks, with_room
 from app.render.charts.log_ticks import drawn_along, labelled
 from costmodel.answers.energy import usd_per_million
 from hardware_profiles.units import MILLI
@@ -138,7 +139,25 @@ def throughput_figure(
     speeds = [value for value in plain if value]
     if speeds and max(speeds) > 8 * min(speeds):
         axis |= {"type": "log", "dtick": "D2"}
-    return framed([reference, *lines], batch_axis(batches), axis)
+    limit = pace_line(batches, answer.tpot_limit_s)
+    return framed([reference, *lines, *limit], batch_axis(batches), axis)
+
+
+def time_per_token_figure(answer: Rankings, context: int) -> Figure:
+    """Milliseconds of a token against batch, one line per contender with its 80 % band, and the
+    limit.
+    """
+    batches = _batches(answer, context)
+
+    def time(row: ChoiceRow) -> tuple[float, Interval | None]:
+        low, high = row.tokens_per_s_interval or (row.tokens_per_s, row.tokens_per_s)
+        return row.tpot_s / MILLI, (row.batch / high / MILLI, row.batch / low / MILLI)
+
+    lines = _lines(answer, context, time, " ms", "a token in")
+    limit = level_line(_ends(batches), answer.tpot_limit_s)
+    tallest = max((value for line in lines for value in line["y"]), default=0.0)
+    side: Figure = {"title": {"text": "time per token (ms)"}, "rangemode": "tozero"}
+    return framed([*lines, *limit], batch_axis(batches), with_room(side, tallest, limit))
 
 
 def step_time_figure(answer: Rankings, context: int) -> Figure:
@@ -166,7 +185,14 @@ def step_time_figure(answer: Rankings, context: int) -> Figure:
             }
         )
     bottom = {"type": "category", "title": {"text": "batch (requests)"}, "showgrid": False}
-    figure = framed(data, bottom, {"title": {"text": "step time (ms)"}, "rangemode": "tozero"})
+    limit = step_marks(
+        [str(row.batch) for row in winners],
+        [row.tokens_per_step for row in winners],
+        answer.tpot_limit_s,
+    )
+    side: Figure = {"title": {"text": "step time (ms)"}, "rangemode": "tozero"}
+    tallest = max((row.step_s / MILLI for row in winners), default=0.0)
+    figure = framed([*data, *limit], bottom, with_room(side, tallest, limit))
     figure["layout"] |= {"barmode": "stack", "bargap": 0.35}
     return figure
 

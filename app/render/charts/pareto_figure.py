@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from app.render.charts.charts import NEUTRAL, PALETTE, Figure, digits, framed
+from app.render.charts.limit_lines import upright_line
 from costmodel.answers.energy import usd_per_million
 from costmodel.optimizers.layouts import Layout, LayoutPoint
 from hardware_profiles.units import MILLI
@@ -81,17 +82,7 @@ def pareto_figure(
         )
     if least_user_tokens_per_s is not None:
         top = max(_devices(points), default=1.0)
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": "limit",
-                "hoverinfo": "name",
-                "x": [least_user_tokens_per_s] * 2,
-                "y": [0.0, top],
-                "line": {"color": PALETTE[1], "dash": "dash", "width": 1.5},
-            }
-        )
+        data += upright_line(1.0 / least_user_tokens_per_s, least_user_tokens_per_s, top)
     return framed(
         data,
         {"title": {"text": "tokens/s per user"}, "rangemode": "tozero"},

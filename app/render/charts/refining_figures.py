@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from app.answers.optimize.rows import PolicyRow
 from app.render.charts.charts import PALETTE, Figure, digits, framed, interval_words, line_of
+from app.render.charts.limit_lines import pace_level
 
 MARKS = {False: "circle", True: "diamond-open"}  # of policies within and beyond what was recorded
 _MUTED = "#9aa0a6"
@@ -16,6 +17,7 @@ def refining_figure(
     floor: float,
     context: int | None = None,
     batch: int | None = None,
+    tpot_limit_s: float | None = None,
 ) -> Figure | None:
     """Every policy at one batch and context: tokens per second against agreement with one token a
     pass.
@@ -25,6 +27,7 @@ def refining_figure(
         floor: least agreement.
         context: cached tokens per request; None: the first.
         batch: requests; None: the first.
+        tpot_limit_s: limit of the time per output token; None: there is none.
 
     Returns:
         The figure; None where nothing was answered there.
@@ -62,8 +65,11 @@ def refining_figure(
         "floor", PALETTE[2], [floor, floor], [0.0, max([*_speeds(points), *twin["y"]])]
     )
     side = {"title": {"text": "tokens/s, whole batch"}, "rangemode": "tozero"}
+    limit = pace_level([low, 1.0], points[0].batch, tpot_limit_s)
     return framed(
-        [rest, line, twin, wall], {"title": {"text": "agreement with one token a pass"}}, side
+        [rest, line, twin, wall, *limit],
+        {"title": {"text": "agreement with one token a pass"}},
+        side,
     )
 
 

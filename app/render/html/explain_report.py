@@ -16,6 +16,7 @@ from app.answers.explanations import ExplainedStep
 from app.answers.pages import plots_available
 from app.answers.predict.rows import PredictionRow, Predictions
 from app.render.charts.charts import Figure
+from app.render.charts.gain_curve import gain_curve_figure
 from app.render.charts.roofline_chart import (
     BreakEvenQuantity,
     break_even_figure,
@@ -129,6 +130,17 @@ def write_break_even(answer: BreakEvens, path: Path) -> None:
                     "At the acceptance asked about: blue pays, orange loses.",
                 )
             )
+    for place, curve in enumerate(answer.curves or ()):
+        where = "".join(f", {getattr(curve, name)}" for name in names)
+        parts.append(
+            figure_card(
+                figures,
+                f"curve-{place}",
+                gain_curve_figure(curve),
+                f"Speedup, {curve.where}{where}",
+                f"{curve.words[:1].upper()}{curve.words[1:]}.",
+            )
+        )
     parts.append("</section>")
     write_page(_page(answer.inputs, "Break-even", "".join(parts), figures), path)
 

@@ -84,7 +84,9 @@ def _charts(answer: Recommended, figures: dict[str, Figure]) -> list[str]:
     assert answer.quality is not None
     ranked = [row for row in answer.rankings.ranked if isinstance(row, PolicyRow)]
     for context, batch in dict.fromkeys((row.context, row.batch) for row in ranked):
-        figure = refining_figure(ranked, answer.quality.floor, context, batch)
+        figure = refining_figure(
+            ranked, answer.quality.floor, context, batch, answer.rankings.tpot_limit_s
+        )
         if figure is not None:
             where = f"Batch {batch:,}, context {context:,}"
             note = (

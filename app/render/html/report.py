@@ -174,8 +174,14 @@ def _head(answer: Rankings) -> str:
     return (
         "<header><p"
         f' class="eyebrow">{escape(eyebrow)}</p><h1>{escape(headline(answer))}{rest}.</h1><p'
-        f' class="badges">{"".join(_badges(answer))}</p><dl class="tiles">{tiles}</dl></header>'
+        f' class="badges">{"".join(_badges(answer))}</p>{_within(answer)}<dl class="tiles">{tiles}</dl></header>'
     )
+
+
+def _within(answer: Rankings) -> str:
+    """How many users the limits allow, and what would serve more; empty without limits."""
+    words = (part for row in answer.within_limits for part in (row.words, row.more_words) if part)
+    return "".join(f"<p>{escape(part[:1].upper() + part[1:])}.</p>" for part in words)
 
 
 def _badges(answer: Rankings) -> Iterable[str]:

@@ -38,7 +38,9 @@ from traces.library import shipped_traces
 
 RANKED = "smollm2-135m--early-exit--greedy"
 LENGTHS = "smollm2-135m--prompt-lookup--greedy"
-SERVED = State(page="serving", count=12, rate=2.0, prompt_tokens=64, output_tokens=16)
+SERVED = State(
+    draft_tokens=5, page="serving", count=12, rate=2.0, prompt_tokens=64, output_tokens=16
+)
 ANSWERS = {
     "run": answer_run,
     "map": answer_map,
@@ -270,7 +272,8 @@ def test_any_batch_is_answered_itself(capsys, tmp_path):
 def test_a_limit_that_the_batch_misses_marks_it_and_names_what_holds():
     state = State(batch=128, slo_tpot=8.0)
     answer = answer_run(state)
-    assert answer.headline.startswith("Batch 128 misses the limits")
+    assert answer.headline.startswith("Within 8 ms a token at context 1,024: up to ")
+    assert ". Batch 128 misses the limits" in answer.headline
     rest = answer.deferred()
     title, rows = rest.tables[0]
     marked = {row["batch"]: row for row in rows}
@@ -284,7 +287,8 @@ def test_a_limit_that_the_batch_misses_marks_it_and_names_what_holds():
 
 def test_a_limit_that_no_batch_meets_is_a_page_of_marked_rows():
     answer = answer_run(State(batch=1, slo_tpot=0.01))
-    assert answer.headline.startswith("Batch 1 misses the limits")
+    assert answer.headline.startswith("Within 0.01 ms a token at context 1,024: no user")
+    assert ". Batch 1 misses the limits" in answer.headline
     rest = answer.deferred()
     assert not answer.cards and not rest.cards
     assert len(rest.tables[0][1]) == 9

@@ -9,15 +9,22 @@ import pytest
 
 from app.cli.main import main
 from app.dashboard.answers.diffusion import recordings
-from app.dashboard.answers.diffusion.page import answer_diffusion, policy_asked
+from app.dashboard.answers.diffusion.page import answer_diffusion
+from app.dashboard.answers.diffusion.recommended import (
+    asked_policy,
+    fallback,
+    own_policy,
+    recordings_of,
+)
 from app.dashboard.answers.diffusion.recordings import own_recording
-from app.dashboard.state import State
+from app.dashboard.controls.widgets import USUAL_RULE
+from app.dashboard.state import State, to_query
 from app.dashboard.uploads.reading import parsed_confidence
 from app.dashboard.wording import error_words
 from hardware_profiles.errors import InputError
 from tests.traces.toy_masked import ANCHORS, toy_trace
 from traces.kinds.refine_policy import COMMIT_RULES
-from traces.library import shipped_confidence, shipped_traces
+from traces.library import shipped_confidence, shipped_traces, trace_name
 from traces.replay.confidence import played
 from traces.storage.confidence_file import write_confidence
 
@@ -55,6 +62,44 @@ def test_the_page_says_what_predict_says(capsys, state):
     )
     drawn = answer.cards[1].figure["data"][0]
     assert drawn["y"][drawn["x"].index(state.batch)] == pytest.approx(row["tokens_per_s"], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"batch": 8, "device": "l4", "agreement_ratio": 0.9},
+        {"commit": "capped", "block": 16},
+        {"threshold": 0.5},
+        {"cache": "dual"},
+    ],
+)
+def test_what_is_not_chosen_is_what_optimize_recommends(capsys, tmp_path, changes):
+    state = replace(PAGE, **changes)
+    answer = answer_diffusion(state)
+    ((line,),) = [
+        [row["command"] for row in rows] for title, rows in answer.tables if "recommends" in title
+    ]
+    assert line == asked_policy(state, [trace_name(r.path) for r in recordings_of(state)]).line
+    capsys.readouterr()
+    code = main([*shlex.split(line)[1:], "--json", "--out", str(tmp_path)])
+    told = json.loads(capsys.readouterr().out)["choices"]
+    assert ("as recommended" in answer.headline) == bool(told) == (code == 0)
+    for row in told:
+        numbers = dict(answer.numbers)
+        assert float(numbers["Whole batch"].split()[0].replace(",", "")) == pytest.approx(
+            row["tokens_per_s"], rel=5e-3
+        )
+        asked = answer.command
+        assert f"--block {row['block_tokens']} " in asked and f"--cache {row['cache']}" in asked
+
+
+def test_what_is_chosen_stays_and_all_chosen_asks_for_no_recommendation(toy):
+    chosen = replace(PAGE, commit="capped", threshold=0.6, block=8, cache="none")
+    answer = answer_diffusion(chosen, toy)
+    assert "recommended" not in answer.headline and len(answer.tables) == 1
+    assert to_query(PAGE) == {"page": "diffusion"}
+    assert own_policy().commit == USUAL_RULE
 
 
 def test_bolder_thresholds_commit_more_a_pass_and_agree_less(toy):
@@ -149,7 +194,7 @@ def test_every_rule_is_answered_or_refused_in_words(toy, commit):
 
 @pytest.mark.parametrize("commit", COMMIT_RULES)
 def test_every_rule_has_a_threshold_that_the_page_can_ask_for(commit):
-    policy = policy_asked(replace(PAGE, commit=commit))
+    policy = fallback(replace(PAGE, commit=commit))
     assert policy.at == {name: about.default for name, about in COMMIT_RULES[commit].at.items()}
 
 

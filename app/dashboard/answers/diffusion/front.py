@@ -79,6 +79,7 @@ def front_answer(
     batch: int,
     context: int,
     floor: float,
+    tpot_limit_s: float | None,
     seed: int,
 ) -> DeferredAnswer:
     """What a search says at a batch and context.
@@ -89,6 +90,7 @@ def front_answer(
         batch: one of the search's.
         context: one of the search's.
         floor: least agreement.
+        tpot_limit_s: limit of the time per output token; None: there is none.
         seed: of intervals.
     """
     rows = (
@@ -96,7 +98,7 @@ def front_answer(
         if result is None
         else rows_at(result, batch=batch, context=context, floor=floor, seed=seed)
     )
-    figure = refining_figure(rows, floor, context, batch)
+    figure = refining_figure(rows, floor, context, batch, tpot_limit_s)
     if figure is None or result is None:
         return DeferredAnswer(
             notes=["Speed cannot be set against agreement: nothing was recorded one token a pass."]

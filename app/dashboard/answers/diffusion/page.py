@@ -22,6 +22,14 @@ from app.dashboard.answers.diffusion.front import (
     searched,
     searched_shipped,
 )
+from app.dashboard.answers.diffusion.recommended import (
+    METHOD,
+    POLICY,
+    asked_policy,
+    fallback,
+    recommended_policy,
+    recordings_of,
+)
 from app.dashboard.answers.diffusion.recordings import (
     Recording,
     names_beside,
@@ -34,22 +42,21 @@ from app.dashboard.asking import Asked
 from app.dashboard.changes import asking_along
 from app.dashboard.held import OWN_FILE
 from app.dashboard.question import where_asked
-from app.dashboard.state import State
+from app.dashboard.state import State, milliseconds, with_values
 from app.questions.predict import PredictQuestion
 from app.render.charts.charts import batch_axis, digits, framed, line_of
 from app.render.charts.confidence_figures import confidence_figure, confidence_note
+from app.render.charts.limit_lines import pace_line
 from costmodel.configuration import DecodingConfiguration
 from hardware_profiles.errors import InfeasibleError, InputError
 from hardware_profiles.units import MILLI
 from traces.kinds.confidence import ConfidenceTrace
-from traces.kinds.refine_policy import CACHES, COMMIT_RULES, RefinePolicy
+from traces.kinds.refine_policy import RefinePolicy
 from traces.library import trace_name
 from traces.replay.confidence.passes import prompt_passes
 from traces.replay.confidence.summary import recorded_policies
 from traces.replay.confidence.walk import RefineReplay
 
-# an entry that refines one block after the other; the policy replaces its rule, block and cache
-METHOD = "fast-dllm"
 BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 
@@ -82,10 +89,19 @@ def answer_diffusion(
             each other.
         InfeasibleError: the batch does not fit.
     """
-    policy = policy_asked(state)
-    recording = (
-        shipped_recording(recording_name(state)) if uploaded is None else own_recording(uploaded)
-    )
+    recordings = recordings_of(state) if uploaded is None else [own_recording(uploaded)]
+    names = [
+        OWN_FILE if recording.path is None else trace_name(recording.path)
+        for recording in recordings
+    ]
+    search = asked_policy(state, names)
+    is_open = not all(getattr(state, name) for name in POLICY)
+    best = recommended_policy(state, recordings) if is_open else None
+    policy = best or fallback(state, recordings[0].prompts.cache)
+    recording = recordings[0]
+    if uploaded is None:
+        state = with_values(state, {"cache": policy.cache})
+        recording = shipped_recording(recording_name(state))
     prompts = len(recording.anchors.prompts)
     if state.recorded_prompt > prompts:
         raise InputError(
@@ -97,14 +113,14 @@ def answer_diffusion(
     passes = prompt_passes(recording.anchors, policy, state.recorded_prompt - 1)
     configuration = _scenario(state, policy, recording.anchors.canvas_tokens)
     asked = asked_diffusion(
-        state, OWN_FILE if recording.path is None else trace_name(recording.path)
+        state, policy, OWN_FILE if recording.path is None else trace_name(recording.path)
     )
     with readable(recording) as place:
         answer = asked.changed(trace=place, batch=",".join(map(str, _batches(state)))).answer()
     assert isinstance(answer, Predictions)
     speeds = _speeds(state, answer)
     return PageAnswer(
-        headline=_headline(state, replay, speeds),
+        headline=_headline(state, replay, speeds, is_recommended=best is not None),
         command=asked.line,
         numbers=_numbers(replay, speeds),
         cards=[
@@ -120,13 +136,16 @@ def answer_diffusion(
                 Card(
                     title="Speed against batch",
                     note="Of the whole batch; the twin is plain decoding of a model of its shape.",
-                    figure=_speed_figure(speeds),
+                    figure=_speed_figure(speeds, milliseconds(state.slo_tpot)),
                 ),
                 "batch",
             ),
         ],
-        tables=[("Recorded policies", _recorded(recording.trace, state.seed))],
-        notes=_notes(state, recording.trace, replay),
+        tables=[
+            ("Recorded policies", _recorded(recording.trace, state.seed)),
+            *([("What recommends the policy", [{"command": search.line}])] if is_open else []),
+        ],
+        notes=_chosen_notes(state, best, is_open=is_open) + _notes(state, recording.trace, replay),
         sure=answer.how_sure[0],
         deferred=lambda: front_answer(
             (
@@ -138,6 +157,7 @@ def answer_diffusion(
             batch=state.batch,
             context=state.context,
             floor=state.agreement_ratio,
+            tpot_limit_s=milliseconds(state.slo_tpot),
             seed=state.seed,
         ),
         own_file=recording.path is None,
@@ -162,18 +182,6 @@ def _search(state: State, configuration: DecodingConfiguration) -> Search:
     )
 
 
-def policy_asked(state: State) -> RefinePolicy:
-    """The policy that a state names.
-
-    Raises:
-        InputError: a threshold out of the rule's range.
-    """
-    first = next(iter(COMMIT_RULES[state.commit].at))
-    at = {first: state.threshold} if state.threshold else {}
-    cache = CACHES[CACHES.index(state.cache)]
-    return RefinePolicy(commit=state.commit, at=at, block_tokens=state.block, cache=cache)
-
-
 def _scenario(state: State, policy: RefinePolicy, canvas_tokens: int) -> DecodingConfiguration:
     return replace(scenario(state, method=METHOD), refine=policy, canvas_tokens=canvas_tokens)
 
@@ -182,14 +190,14 @@ def _batches(state: State) -> list[int]:
     return sorted({*BATCHES, state.batch})
 
 
-def asked_diffusion(state: State, trace: str) -> Asked:
+def asked_diffusion(state: State, policy: RefinePolicy, trace: str) -> Asked:
     """What `predict` is asked of a state.
 
     Args:
         state: the page's question.
+        policy: what the page shows.
         trace: the recording as a command line names it.
     """
-    policy = policy_asked(state)
     rule = ",".join(f"{name}={value:g}" for name, value in policy.at.items())
     return Asked(
         verb=PredictQuestion,
@@ -202,6 +210,7 @@ def asked_diffusion(state: State, trace: str) -> Asked:
             "cache": policy.cache,
             "batch": str(state.batch),
             "context": str(state.context),
+            "slo_tpot": state.slo_tpot,
             "seed": state.seed,
         },
     )
@@ -227,7 +236,17 @@ def _speeds(state: State, answer: Predictions) -> _Speeds:
     return _Speeds(at_batch=own, over=over, twins=twins)
 
 
-def _headline(state: State, replay: RefineReplay, speeds: _Speeds) -> str:
+def _chosen_notes(state: State, best: RefinePolicy | None, *, is_open: bool) -> list[str]:
+    """Whether what is not chosen on the page is what is recommended."""
+    if not is_open:
+        return []
+    floor = f"agreement {state.agreement_ratio:g} or more"
+    if best is not None:
+        return [f"What is not chosen here is what `optimize` recommends at {floor}."]
+    return [f"Nothing that is open here reaches {floor}: the rule's own threshold stands."]
+
+
+def _headline(state: State, replay: RefineReplay, speeds: _Speeds, *, is_recommended: bool) -> str:
     policy, at_batch = replay.policy, speeds.at_batch
     agreement = replay.agreement.mean
     where = "" if np.isnan(agreement) else f"at agreement {agreement:.2f}, "
@@ -236,7 +255,8 @@ def _headline(state: State, replay: RefineReplay, speeds: _Speeds) -> str:
         " tokens/s"
     )
     twin = f"{digits(at_batch.speedup)}× the autoregressive twin at batch {state.batch:,}"
-    sentence = f"{where}{plain_words(policy)}: {tokens}, {twin}"
+    words = f"{plain_words(policy)}{', as recommended' * is_recommended}"
+    sentence = f"{where}{words}: {tokens}, {twin}"
     ahead = {row.batch: row.speedup >= 1.0 for row in speeds.over}
     return f"{sentence[0].upper()}{sentence[1:]}; {reach_words(ahead)}"
 
@@ -259,7 +279,7 @@ def _numbers(replay: RefineReplay, speeds: _Speeds) -> list[tuple[str, str]]:
     ]
 
 
-def _speed_figure(speeds: _Speeds) -> dict[str, object]:
+def _speed_figure(speeds: _Speeds, tpot_limit_s: float | None) -> dict[str, object]:
     batches = [row.batch for row in speeds.over]
     lines = {"masked decoding": speeds.over, "autoregressive twin": speeds.twins}
     data = [
@@ -277,7 +297,8 @@ def _speed_figure(speeds: _Speeds) -> dict[str, object]:
         for place, (name, rows) in enumerate(lines.items())
     ]
     side = {"title": {"text": "tokens/s, whole batch"}, "type": "log", "dtick": "D2"}
-    return framed(data, batch_axis(batches), side, showlegend=True)
+    limit = pace_line(batches, tpot_limit_s)
+    return framed([*data, *limit], batch_axis(batches), side, showlegend=True)
 
 
 def _recorded(trace: ConfidenceTrace, seed: int) -> Sequence[Mapping[str, object]]:

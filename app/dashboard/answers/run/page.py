@@ -15,6 +15,7 @@ from app.answers.optimize.rankings import Rankings
 from app.answers.optimize.recommended import Recommended, RecommendedCells
 from app.answers.optimize.rows import CellRow, ChoiceRow, Range
 from app.dashboard.answer import Card, DeferredAnswer, PageAnswer, Row, lower
+from app.dashboard.answers.limits import lift_changes, lift_notes, limits_first
 from app.dashboard.answers.run.devices import cheapest
 from app.dashboard.answers.run.engines import alone, archive, scheduled
 from app.dashboard.answers.unmet import MISSED, missed, nearest_words
@@ -48,13 +49,14 @@ def answer_run(state: State) -> PageAnswer:
     asked = asked_run(state)
     here = recommended(asked)
     if isinstance(here, RecommendedCells):
-        return _impossible(state, asked, here.unmet)
+        return _impossible(state, asked, here)
     usual = cache(lambda: recommended(asked.changed(batch=DEFAULT_BATCHES)))
     starts, written = alone(here, state)
     return PageAnswer(
-        headline=headline(here.rankings),
+        headline=limits_first(here, headline(here.rankings)),
         command=asked.line,
         engines=starts,
+        changes=lift_changes(here, state),
         numbers=_numbers(here.rankings.cells[0], here.rankings.choices[0]),
         cards=_cards(here.rankings),
         tables=[
@@ -64,7 +66,7 @@ def answer_run(state: State) -> PageAnswer:
             )
         ],
         files={"rooftree-engine-files.zip": lambda: _archive(here, usual(), state)},
-        notes=[*_rests_on(here), *written],
+        notes=[*lift_notes(here), *_rests_on(here), *written],
         sure=here.rankings.how_sure,
         command_answer=lambda: here,
         deferred=lambda: _rest(here, usual(), state),
@@ -97,20 +99,22 @@ def recommended(asked: Asked) -> Recommended | RecommendedCells:
     return answer
 
 
-def _impossible(state: State, asked: Asked, unmet: Sequence[MarkedCell]) -> PageAnswer:
-    """The answer where nothing is allowed at the state's batch: what would hold, and later the
-    batches that do.
+def _impossible(state: State, asked: Asked, here: RecommendedCells) -> PageAnswer:
+    """The answer where nothing is allowed at the state's batch: what the limits allow and what
+    would hold, and later the batches that do.
     """
-    (row,) = unmet
+    (row,) = here.unmet
     nearest = nearest_words(row)
     return PageAnswer(
-        headline=(
+        headline=limits_first(
+            here,
             f"Batch {state.batch:,} {MISSED[row.misses]}: {as_words(row.reason)}. "
-            f"{f'Nearest that holds: {nearest}' if nearest else NOTHING}."
+            f"{f'Nearest that holds: {nearest}' if nearest else NOTHING}.",
         ),
         command=asked.line,
         changes=asked_by(state, row.nearest or ()),
-        deferred=lambda: _other_batches(state, asked, unmet),
+        notes=lift_notes(here),
+        deferred=lambda: _other_batches(state, asked, here.unmet),
     )
 
 
@@ -251,6 +255,11 @@ def _lines(everywhere: Recommended, context: int) -> list[Card]:
                 title="Throughput",
                 note="Tokens per second of the whole batch.",
                 figure=charts.throughput_figure(answer, context, usd_per_hour=usd_per_hour),
+            ),
+            Card(
+                title="Time per token",
+                note="Of every user; bands are 80 % intervals.",
+                figure=charts.time_per_token_figure(answer, context),
             ),
             Card(
                 title="Step time",

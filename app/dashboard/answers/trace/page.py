@@ -8,6 +8,7 @@ Leaves out what it means for speed (`answers.run`).
 import html
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 from app.answers.recordings.losses import Losses
 from app.answers.replay.rows import ReplayedDrafts
 from app.dashboard.answer import Card, Figure, PageAnswer
+from app.dashboard.answers.chains import with_length
 from app.dashboard.answers.trace.pair import (
     Pair,
     depth_rows,
@@ -50,6 +52,7 @@ from traces.replay.walk import replay_chain
 from traces.storage.acceptance_file import write_acceptance
 
 DEPTH = 8
+USUAL_LENGTH = 5
 LAGS = 16
 PARTS = 10  # of a text, for acceptance along it
 
@@ -77,7 +80,8 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> PageA
         trace.require(1, "the trace lab")
         if not trace.positions:
             raise InputError("holds no positions", key="trace", value=name)
-    first, k = traces[name], state.draft_tokens
+    first, state = traces[name], _with_length(state)
+    k = state.draft_tokens
     asked = asked_trace(state, [OWN_FILE if trace == own else trace for trace in traces])
     alone = _replayed(state, name, uploaded) if len(traces) == 1 else None
     tokens = 0.0 if alone is None else alone.chains[0].tokens_per_step
@@ -164,6 +168,17 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> PageA
             (lambda: alone) if alone is not None else asked.answer if own is None else None
         ),
     )
+
+
+def _with_length(state: State) -> State:
+    """The state with the recommended K of its question, or with the usual one where that is to draft
+    nothing, which leaves nothing to show of a recording.
+    """
+    try:
+        resolved = with_length(state)
+    except InputError:  # the question's drafter is not this recording's
+        resolved = state
+    return resolved if resolved.draft_tokens else replace(state, draft_tokens=USUAL_LENGTH)
 
 
 def asked_trace(state: State, recordings: Sequence[str]) -> Asked:
