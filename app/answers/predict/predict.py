@@ -112,11 +112,12 @@ def answer(question: PredictQuestion) -> Answer:
     pace = None if source is None else source.own_tokens_interval
     wanted = _Wanted(_whole(source, question), question.seed, question.explain, limits, pace)
     if question.config is not None:
+        # a schedule is of all batches of its file, another choice of its own
         own_batches, own_contexts = points_of(question.config)
         if "batch" not in stated:
-            batches = own_batches or batches
+            batches = own_batches or batches if chosen.batch is None else (chosen.batch,)
         if "context" not in stated:
-            contexts = own_contexts or contexts
+            contexts = own_contexts or contexts if chosen.context is None else (chosen.context,)
     grid = (batches, contexts)
     drafts = _drafts(chosen if question.config is not None else None, stated, batches, source)
     settings = runnable(cells, lambda cell: build_setting(with_options(chosen, cell)))
