@@ -156,8 +156,8 @@ def _show_server(server: ServerAnswer, state: State) -> None:
     """Whether to change what a server runs, and its options; the rest of that behind a fold where
     the page asks something else.
     """
-    query = json.dumps(address(state))
-    chart_component.show("server", query=query, headline=server.headline, numbers=server.numbers)
+    show = _shown_for(state)
+    show("server", headline=server.headline, numbers=server.numbers)
     _changes(server.changes, "server")
     if not server.command:
         return
@@ -171,8 +171,18 @@ def _show_server(server: ServerAnswer, state: State) -> None:
             st.caption("In its place")
             code_block(options.new or LEFT_OUT)
     with st.expander(SERVER_FOLD, expanded=state.page == PAGES[0]):
-        chart_component.show("counted", query=query, notes=server.notes, tables=server.tables)
+        show("counted", notes=server.notes, tables=server.tables)
         code_block(server.command)
+
+
+def _shown_for(state: State) -> Callable[..., None]:
+    """What draws parts of the answer to a state."""
+    return partial(
+        chart_component.show,
+        query=json.dumps(address(state)),
+        question=summary(state),
+        on_press=_pressed,
+    )
 
 
 def _answer(state: State) -> PageAnswer | None:
@@ -237,12 +247,7 @@ def _show(answer: PageAnswer, state: State) -> None:
     """The answer and its charts, what to do with it, and the rest behind one fold; what takes longer
     comes to its places between them.
     """
-    show = partial(
-        chart_component.show,
-        query=json.dumps(address(state)),
-        question=summary(state),
-        on_press=_pressed,
-    )
+    show = _shown_for(state)
     show("words", headline=answer.headline, numbers=answer.numbers, sure=sure_of(answer, state))
     if not answer.cards:  # what would hold is all that there is to do
         _changes(answer.changes, "now")

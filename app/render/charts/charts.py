@@ -153,7 +153,7 @@ def time_per_token_figure(answer: Rankings, context: int) -> Figure:
         low, high = row.tokens_per_s_interval or (row.tokens_per_s, row.tokens_per_s)
         return row.tpot_s / MILLI, (row.batch / high / MILLI, row.batch / low / MILLI)
 
-    lines = _lines(answer, context, time, " ms", "a token in")
+    lines = _lines(answer, context, time, " ms", "a token in", None)
     limit = level_line(_ends(batches), answer.tpot_limit_s)
     tallest = max((value for line in lines for value in line["y"]), default=0.0)
     side: Figure = {"title": {"text": "time per token (ms)"}, "rangemode": "tozero"}
