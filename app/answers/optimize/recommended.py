@@ -402,7 +402,7 @@ def _winners(
             *agrees,
             "tokens_per_s",
             "speedup",
-            *(["tpot_s", "ttft_s"] if limits.limited and not masked else []),
+            *(["tpot_s", "plain_tpot_s", "ttft_s"] if limits.limited and not masked else []),
             *beside,
         ],
         caption=words.policy_caption(inputs["against"]) if masked else words.caption(searches),

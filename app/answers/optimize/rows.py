@@ -2,6 +2,7 @@
 what stands beside it, schedules and drafters.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -414,6 +415,15 @@ class CellRow(Row):
     def tpot_s(self) -> Annotated[float | None, Column("Time per output token.", "TPOT", "s")]:
         """Of the winner."""
         return self.winner.tpot_s
+
+    @property
+    def plain_tpot_s(
+        self,
+    ) -> Annotated[float | None, Column("The same without speculation.", "off", "s")]:
+        """Of no speculation at the same batch and context; None where it does not run there."""
+        if self.tpot_s is None or not math.isfinite(self.speedup):
+            return None
+        return self.tpot_s * self.speedup
 
     @property
     def ttft_s(self) -> Annotated[float | None, Column("Time to first token.", "TTFT", "s")]:
