@@ -195,19 +195,20 @@ def in_short() -> tuple[str, ...]:
 
 def _speedups_in_short() -> str:
     vllm = read("vllm_speedups")[0]
-    chains, trees = (
-        next(
-            row
-            for row in read("chosen_shapes")
-            if (row["place"], row["value"]) == ("SGLang on H200", f"{ALL_TARGETS}: {kind}")
+    chains, trees, older = (
+        next(row for row in read("chosen_shapes") if (row["place"], row["value"]) == named)
+        for named in (
+            ("SGLang on H200", f"{ALL_TARGETS}: chains"),
+            ("SGLang on H200", f"{ALL_TARGETS}: trees"),
+            ("vLLM 0.9 on H100", "Llama-3.1-8B, EAGLE-3: chains"),
         )
-        for kind in ("chains", "trees")
     )
     return (
         f"Speedups by drafts, accepted lengths known: {percent(vllm['median_error_ratio'])} % off in"
         f" the median on {vllm['rows']} runs of EAGLE-3 and n-gram in vLLM 0.10 on an H100,"
         f" {_off_to_a_side(chains)} on {chains['rows']} chains of EAGLE-3 in SGLang on H200,"
-        f" {_off_to_a_side(trees)} on {trees['rows']} trees there."
+        f" {_off_to_a_side(trees)} on {trees['rows']} trees there, {_off_to_a_side(older)} on"
+        f" {older['rows']} chains in vLLM 0.9, whose steps with EAGLE-3 took longer."
     )
 
 

@@ -84,6 +84,7 @@ class PublishedFigures(Answer):
                 "shape_words",
                 "draft_tokens",
                 "mean_tokens_per_step",
+                "drafter_name",
                 "page",
             ],
             caption=(

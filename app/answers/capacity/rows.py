@@ -385,16 +385,19 @@ def best_row(rows: Sequence[Plan], *, ranked: bool) -> ServedRow | None:
     Args:
         rows: the plans and the cells that cannot be.
         ranked: of plans of one price the first is the best, as a search has them; else that of the
-            fewest watts, as where a price is unknown.
+            shortest time per token, then of the fewest watts. Where no price is known, of the
+            fewest watts.
     """
     plans = [row for row in rows if isinstance(row, PlanRow | PooledRow)]
     if not plans:
         return None
     priced = [row for row in plans if row.usd_per_hour is not None]
 
-    def cost(row: ServedRow) -> tuple[float, float]:
+    def cost(row: ServedRow) -> tuple[float, ...]:
         watts = row.watts if isinstance(row, PlanRow) else math.inf  # unknown of pools
-        return row.usd_per_hour or 0.0 if priced else 0.0, 0.0 if ranked and priced else watts
+        if row.usd_per_hour is None or not priced:
+            return (watts,)
+        return (row.usd_per_hour,) if ranked else (row.usd_per_hour, row.tpot_s, watts)
 
     return min(priced or plans, key=cost)
 

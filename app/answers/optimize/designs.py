@@ -154,15 +154,16 @@ class Designs(Row):
             else f"reach the same {self.objective.unit} as far as simulations tell"
         )
         tpot_s, least_s = self.winner.seen_tpot_s, min(row.seen_tpot_s for row in tied)
+        tpot = f"{digits(tpot_s / MILLI)} ms"
         why = (
-            "it has the lowest time per output token"
+            f"it has the lowest time per output token ({tpot})"
             if tpot_s <= least_s
-            else "its time per output token is within 1 % of the lowest, and its first token is earlier"
+            else f"its time per output token ({tpot}) is within 1 % of the lowest, and its first token"
+            f" is earlier ({digits(self.winner.seen_ttft_s / MILLI)} ms)"
         )
         how_many = "All" if len(tied) == len(compared) else f"{len(tied)} of"
         return (
-            f"{how_many} {len(compared)} designs compared {same}; this one is first because {why}"
-            f" ({digits(tpot_s / MILLI)} ms)."
+            f"{how_many} {len(compared)} designs compared {same}; this one is first because {why}."
         )
 
     @property

@@ -19,7 +19,8 @@ STEADY = (
 
 def load_line(cells: Sequence[CellRow], file: Path) -> str:
     """The command that serves a load with the same model, devices, formats and drafter, and without
-    drafts.
+    drafts. Answers differ in length, as users whose answers end together would wait for one
+    another's prompts.
 
     Args:
         cells: who wins at every batch and context, at least one.
@@ -28,5 +29,6 @@ def load_line(cells: Sequence[CellRow], file: Path) -> str:
     users, context = cells[len(cells) // 2].batch, cells[0].context
     return (
         f"under a load: rooftree simulate --config {quote(str(file))} --users {users}"
-        f" --prompt-tokens {max(context, 1)} --output-tokens {OUTPUT_TOKENS} --compare autoregressive"
+        f" --prompt-tokens {max(context, 1)} --output-tokens exponential:{OUTPUT_TOKENS}"
+        " --compare autoregressive"
     )

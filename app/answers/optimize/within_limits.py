@@ -97,7 +97,10 @@ class UsersWithin(Row):
             return self.served
         run = run_words(self.drafter, str(self.topology), str(self.draft))
         drafted = "without drafting" if self.topology == "off" else f"with {run}"
-        return f"{self.served}, {drafted}; {_BINDS[self.binds]}"
+        return (
+            f"{self.served}, {drafted}; {_BINDS[self.binds]}. Fewer people are served where prompts"
+            " come in between: `rooftree capacity --users`"
+        )
 
     @property
     def more_words(self) -> str:
@@ -107,7 +110,7 @@ class UsersWithin(Row):
 
 
 def served_words(users: int, tokens_per_s: float, usd_per_million: float | None) -> str:
-    """`up to 93 users, 12,900 tokens/s, $0.09 per million tokens`.
+    """`up to 93 users decoding at once, 12,900 tokens/s, $0.09 per million tokens`.
 
     Args:
         users: that are served.
@@ -116,10 +119,11 @@ def served_words(users: int, tokens_per_s: float, usd_per_million: float | None)
 
     Example:
         >>> served_words(1, 321.4, None)
-        'up to 1 user, 321 tokens/s'
+        'up to 1 user decoding at once, 321 tokens/s'
     """
     usd = "" if usd_per_million is None else f", ${digits(usd_per_million)} per million tokens"
-    return f"up to {users:,} user{'s' * (users != 1)}, {digits(tokens_per_s)} tokens/s{usd}"
+    who = f"up to {users:,} user{'s' * (users != 1)} decoding at once"
+    return f"{who}, {digits(tokens_per_s)} tokens/s{usd}"
 
 
 def users_within(

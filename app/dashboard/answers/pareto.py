@@ -279,7 +279,7 @@ def _limited(state: State, within: Mapping[Layout, MostUsers], price: float | No
     point = found.point
     usd = usd_per_million(price, point.device_tokens_per_s)
     return (
-        f"{limit} tp {state.tp} serves up to {point.batch:,} user{'s' * (point.batch != 1)} with"
+        f"{limit} tp {state.tp} serves up to {point.batch:,} user{'s' * (point.batch != 1)} decoding at once with"
         f" {digits(point.device_tokens_per_s * point.layout.devices)} tokens/s"
         f"{'' if usd is None else f', ${digits(usd)} per million'}"
     )

@@ -60,7 +60,7 @@ def test_masked_blocks_have_no_curves(capsys):
     "state",
     [
         State(method="eagle-3", known_by="rate", acceptance="0.6", batch=256, draft_tokens=7),
-        State(batch=8, bandwidth_ratio=0.5),
+        State(batch=8, bandwidth_gb_per_s=1675.0),
         State(method="n-gram", known_by="rate", acceptance="0.05", batch=256),
     ],
 )

@@ -41,10 +41,11 @@ def test_text_says_it_first_and_the_report_too(told, tmp_path):
     _, text = told("--slo-tpot", "6", "--slo-ttft", "300", "--batch", "8", json_object=False)
     words = " ".join(text.split())
     first = "within 6 ms a token and 300 ms to the first token at context 1,024: up to"
-    assert words.startswith(f"{first} {row['users']:,} users, ")
+    assert words.startswith(f"{first} {row['users']:,} users decoding at once, ")
     assert "per million tokens" in words and "one user more would miss the limit" in words
     report = (tmp_path / "report.html").read_text()
-    assert f"up to {row['users']:,} users" in report and "limit: 6 ms a token" in report
+    assert f"up to {row['users']:,} users decoding at once" in report
+    assert "limit: 6 ms a token" in report
 
 
 def test_every_change_serves_as_many_when_it_is_asked_about(told):

@@ -40,12 +40,14 @@ def test_the_headline_says_what_the_command_says(capsys, tmp_path, page, batch):
     _, body = told(capsys, answer.command, tmp_path)
     (row,) = body["within_limits"]
     assert answer.headline.startswith(
-        f"Within 6 ms a token at context 1,024: up to {row['users']:,} users,"
+        f"Within 6 ms a token at context 1,024: up to {row['users']:,} users decoding at once,"
         f" {digits(row['tokens_per_s'])} tokens/s,"
         f" ${digits(row['usd_per_million_tokens'])} per million tokens. "
     )
     lifts = " ".join(answer.notes)
-    assert row["more"] and all(f"up to {more['users']:,} users" in lifts for more in row["more"])
+    assert row["more"] and all(
+        f"up to {more['users']:,} users decoding at once" in lifts for more in row["more"]
+    )
 
 
 def test_what_serves_more_is_a_press_away():

@@ -91,7 +91,11 @@ def test_a_limit_moves_the_choice_and_is_drawn():
 @pytest.mark.parametrize("limit_ms", [8.0, 20.0])
 def test_users_within_a_limit_are_counted_to_the_last_one(capsys, limit_ms):
     answer = answer_pareto(State(model="llama-3.1-8b", slo_tpot=limit_ms))
-    users = int(re.search(r"serves up to ([\d,]+) users", answer.headline)[1].replace(",", ""))
+    users = int(
+        re.search(r"serves up to ([\d,]+) users decoding at once", answer.headline)[1].replace(
+            ",", ""
+        )
+    )
     assert answer.headline.startswith(f"Within {limit_ms:g} ms a token tp 1 ")
     point = predicted(capsys, answer.command)
     assert point["batch"] == users and point["step_s"] / point["tokens_per_step"] <= limit_ms / 1e3

@@ -292,7 +292,7 @@ def test_an_engine_imitates_what_a_recommendation_rests_on(ask, rooftree, tmp_pa
         (("--acceptance", "1.5"), "--acceptance: must lie in [0, 1], got 1.5"),
         (
             ("--drafter", "eagle-3:nowhere"),
-            "names no trace that exists; a source is one rate (eagle-3:0.72)",
+            "names no trace that exists and no data set of which its acceptance was published",
         ),
         (("--drafter", "eagle-33:0.5"), "drafter: unknown method 'eagle-33'; nearest: eagle-3"),
         (("--drafter", "eagle-3:0.5", "--method", "mtp"), "--drafter names its method itself"),
