@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from app.answers.simulations import highest_rates
 from app.cli.main import main
 from app.dashboard.answer import PageAnswer
+from app.dashboard.answers.chains import asked_chains
 from app.dashboard.answers.hardware import asked_hardware
-from app.dashboard.answers.map import asked_map
 from app.dashboard.answers.run.page import asked_run
 from app.dashboard.answers.serving import answer_serving, asked_serving
 from app.dashboard.answers.unmet import MISSED
@@ -33,7 +33,7 @@ RATES = ("", "0.3", "0.7,0.6,0.45", "1", "0.55,0.5")
 RIVALS = ("", "", "n-gram:0.4", "suffix-decoding:length=2.4@3;eagle-3:0.6")
 ASKED = {
     "run": asked_run,
-    "map": asked_map,
+    "map": asked_chains,
     "hardware": asked_hardware,
     "serving": asked_serving,
 }
