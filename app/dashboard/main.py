@@ -23,16 +23,26 @@ from app.dashboard.controls.bar import ask_questions, summary
 from app.dashboard.controls.files import refused_files
 from app.dashboard.controls.widgets import moved, rejected, set_widgets
 from app.dashboard.own_server import answered_server
-from app.dashboard.pages import ASKED_BY_BUTTON, answered, answering, completed
+from app.dashboard.pages import (
+    ASKED,
+    ASKED_BY_BUTTON,
+    OF_MASKED_MODELS,
+    answered,
+    answering,
+    completed,
+)
 from app.dashboard.pinned import PIN, RELEASE, beside, pinned_question, pinned_text
+from app.dashboard.question import is_masked
 from app.dashboard.state import PAGES, State, address, from_query, to_query, with_values
 from app.dashboard.taken_along import report, rows
 from app.dashboard.uploads.session import dropped, uploaded_confidence
 from app.dashboard.waiting import waited
 from app.dashboard.wording import (
     ABOUT,
+    ASK_DIFFUSION,
     FOLD,
     LEFT_OUT,
+    MASKED,
     NOT_TOLD,
     OWN_RECORDING,
     OWN_TAB,
@@ -77,6 +87,8 @@ def page() -> None:
         return
     if (server := _guarded(lambda: answered_server(state))) is not None:
         _show_server(server, state)
+        if server.changes and state.page not in ASKED:
+            return  # nothing is known of what drafted, which such a page's answer rests on
     answer = _guarded(lambda: _answer(state))
     if answer is not None:
         _show(_beside_pinned(answer, state), state)
@@ -86,10 +98,7 @@ def _chosen() -> str:
     """The page that the address names; a link that names it in its query leads to the page's own
     address.
     """
-    pages = {
-        name: st.Page(_nothing, title=TITLES[name], url_path=name, default=name == PAGES[0])
-        for name in PAGES
-    }
+    pages = _pages()
     # headings between the pages would stand in a list of their own making, which screen readers
     # take amiss
     chosen = st.navigation(list(pages.values()))
@@ -99,6 +108,14 @@ def _chosen() -> str:
             query_params={name: text for name, text in st.query_params.items() if name != "page"},
         )
     return next(name for name, page in pages.items() if page == chosen)
+
+
+def _pages() -> dict[str, st.Page]:
+    """The pages by name."""
+    return {
+        name: st.Page(_nothing, title=TITLES[name], url_path=name, default=name == PAGES[0])
+        for name in PAGES
+    }
 
 
 def _name_tab(state: State, own: str = "") -> None:
@@ -186,6 +203,10 @@ def _shown_for(state: State) -> Callable[..., None]:
 
 
 def _answer(state: State) -> PageAnswer | None:
+    if state.page not in OF_MASKED_MODELS and is_masked(state):
+        st.info(MASKED)
+        st.page_link(_pages()["diffusion"], label=ASK_DIFFUSION, icon=":material/arrow_forward:")
+        return None
     if state.page == "trace":
         drop = dropped() if state.known_by == "upload" else None
         if drop is not None:
@@ -231,7 +252,7 @@ def _beside_pinned(answer: PageAnswer, state: State) -> PageAnswer:
     if question is None or state.page == ASKED_BY_BUTTON or answer.own_file:
         return answer
     first = _guarded(lambda: answered(question))
-    return answer if first is None else beside(answer, first)
+    return answer if first is None else beside(answer, first, summary(question))
 
 
 def _pin(state: State) -> None:

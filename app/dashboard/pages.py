@@ -21,6 +21,8 @@ _turns = tuple(RLock() for _ in range(64))
 ASKED_BY_BUTTON = "serving"  # the page whose answer nobody waits for
 # pages whose answers have parts of their own
 FOLDERS = frozenset({"run", "tree", "trace", "diffusion", "validation"})
+# pages that answer about models that decode masked blocks; the others ask what to draft
+OF_MASKED_MODELS = frozenset({"trace", "diffusion", "validation"})
 _WHERE = (
     "model",
     "device",

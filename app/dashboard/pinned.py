@@ -31,17 +31,19 @@ def pinned_question(state: State) -> State | None:
     return with_values(question, {"page": state.page})
 
 
-def beside(answer: PageAnswer, first: PageAnswer) -> PageAnswer:
+def beside(answer: PageAnswer, first: PageAnswer, question: str) -> PageAnswer:
     """The answer with what the pinned one said beside every number, and its curves behind its own.
 
     Args:
         answer: of the question now.
         first: that was pinned.
+        question: that it answers, in words.
     """
     before = dict(first.numbers)
     cards = {card.title: card for card in first.cards}
     return replace(
         answer,
+        notes=[f"A is the answer to {question}.", *answer.notes],
         numbers=[(label, _delta(value, before.get(label))) for label, value in answer.numbers],
         cards=[
             replace(card, figure=_both(card.figure, cards[card.title]))

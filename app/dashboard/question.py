@@ -15,6 +15,7 @@ from app.dashboard.held import device_place, model_place, recording_place
 from app.dashboard.state import State, milliseconds, overrides, rate_of, rivals_of, with_values
 from app.questions.values import Bytes
 from costmodel.answers.workload import Limits
+from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import Acceptance, accepted_by, geometric, law_for
 from costmodel.laws.claims import rate_claim
@@ -158,6 +159,15 @@ def _named(state: State) -> tuple[Source, ...]:
 
 
 _cached = lru_cache(maxsize=256)(_compared)
+
+
+def is_masked(state: State) -> bool:
+    """Whether the model decodes masked blocks, for which nothing is drafted.
+
+    Raises:
+        InputError: a model's file that this server does not have.
+    """
+    return load_model(model_place(state.model)).decodes_blocks
 
 
 def has_recordings(state: State) -> bool:

@@ -40,6 +40,8 @@ ABOUT = (
     " above: your model, your devices, your drafter and your limits; every page answers that one"
     " question, and its address is a link to it."
 )
+MASKED = "This model decodes masked blocks, for which nothing is drafted."
+ASK_DIFFUSION = "Diffusion says which policy to run, and how fast it is"
 MOST_LETTERS = 120  # of a file's name
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|<>~$:&])")
 _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")

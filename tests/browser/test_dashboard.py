@@ -142,7 +142,7 @@ def test_a_file_is_refused_in_words_and_a_recording_read_and_compared(asked, tmp
 def test_a_confidence_trace_is_uploaded_and_another_file_refused_in_words(asked):
     page = asked("page=diffusion&cache=dual")
     given(page, shipped_confidence()[0])
-    page.get_by_text("YOUR-FILE").wait_for()
+    page.locator(".rooftree-code").filter(has_text="YOUR-FILE").wait_for()
     given(page, shipped_traces()[0])
     page.get_by_test_id("stAlert").wait_for()
     assert page.get_by_test_id("stException").count() == 0

@@ -182,6 +182,9 @@ def test_charts_stand_above_the_fold_and_tabs_say_their_question(asked):
         top = page.locator(".rooftree-card [role=img]").first.bounding_box()["y"]
         assert top < 900 - 150, f"{name}: the chart begins at {top:.0f}"
         assert page.title().startswith(f"{title} llama-3.1-8b · batch 16")
+        header = page.get_by_test_id("stHeader").bounding_box()
+        bar = page.locator(".st-key-question").bounding_box()
+        assert bar["y"] >= header["y"] + header["height"], "the header hides a part of the bar"
 
 
 def test_an_own_card_and_an_own_drafter_hold_on_every_page_and_in_the_link(asked, capsys):

@@ -93,13 +93,18 @@ class UsersWithin(Row):
     @property
     def words(self) -> str:
         """The same, with what runs there and what one user more misses."""
+        return f"{self.served}, {self.run_at_most}" if self.users else self.served
+
+    @property
+    def run_at_most(self) -> str:
+        """What runs at the most users, and what one more misses; empty where none is served."""
         if not self.users:
-            return self.served
+            return ""
         run = run_words(self.drafter, str(self.topology), str(self.draft))
         drafted = "without drafting" if self.topology == "off" else f"with {run}"
         return (
-            f"{self.served}, {drafted}; {_BINDS[self.binds]}. Fewer people are served where prompts"
-            " come in between: `rooftree capacity --users`"
+            f"{drafted}; {_BINDS[self.binds]}. Fewer people are served where prompts come in between:"
+            " `rooftree capacity --users`"
         )
 
     @property

@@ -27,11 +27,14 @@ def limits_first(answer: Recommended | RecommendedCells, headline: str) -> str:
 
 
 def lift_notes(answer: Recommended | RecommendedCells) -> list[str]:
-    """What runs at the most users, what one more misses, and what would serve more."""
+    """What runs at the most users, what one more misses, and what would serve more; the rest is the
+    headline's.
+    """
     row = within(answer)
     if row is None:
         return []
-    return [f"{_capital(words)}." for words in (row.words, row.more_words) if words]
+    most = [f"The most users are served {row.run_at_most}."] if row.users else []
+    return [*most, *([f"{_capital(row.more_words)}."] if row.more else [])]
 
 
 def lift_changes(answer: Recommended | RecommendedCells, state: State) -> list[Change]:

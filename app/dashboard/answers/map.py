@@ -447,7 +447,7 @@ def _mine(state: State) -> Figure:
         "x": at[:1],
         "y": at[1:],
         "showlegend": True,
-        "marker": {"symbol": "circle-open", "size": 20, "color": "#000000", "line": {"width": 4}},
+        "marker": {"symbol": "circle-open", "size": 20, "color": PALETTE[4], "line": {"width": 4}},
         "hovertext": [words],
         "hoverinfo": "text",
     }
@@ -511,12 +511,12 @@ def _cut_card(rows: Sequence[PredictionRow], state: State) -> Card:
 def _numbers(
     here: Recommended | RecommendedCells, setting: Setting, state: State
 ) -> list[tuple[str, str]]:
-    where = f"batch {state.batch:,}, context {state.context:,}"
     if isinstance(here, RecommendedCells):
+        where = f"batch {state.batch:,}, context {state.context:,}"
         return [(f"At {where}", MISSED[here.unmet[0].misses])]
     (row,) = here.rankings.choices
     return [
-        (f"Best K at {where}", str(row.draft_tokens) if row.draft_tokens else "off"),
+        ("Best K", str(row.draft_tokens) if row.draft_tokens else "off"),
         ("Speedup", f"{digits(row.speedup)}×"),
         ("Limited by", row.limit or ""),
         ("Memory per device", _memory_words(row.memory_bytes or 0.0, setting)),

@@ -66,9 +66,9 @@ def answer_pareto(state: State) -> PageAnswer:
     least = None if limit is None else 1.0 / limit
     within = _within(contender.configuration, chains, points, state)
     points = sorted({*points, *(most.point for most in within.values())}, key=_place)
-    front, own = front_of(points), _own(points, state)
+    front, own, marked = front_of(points), _own(points, state), "your point"
     if (most := within.get(Layout(tensor=state.tp))) is not None:
-        own = most.point
+        own, marked = most.point, f"most users of tp {state.tp}"
     pace = least or (own.user_tokens_per_s if own is not None else 0.0)
     best = most_per_device(points, pace)
     own, best = (point and predicted(asked, point) for point in (own, best))
@@ -81,6 +81,7 @@ def answer_pareto(state: State) -> PageAnswer:
         points,
         front,
         own,
+        marked=marked,
         least_user_tokens_per_s=least,
         carried=lambda point: (point != own and answered.get(point)) or line(point),
         usd_per_hour=price,

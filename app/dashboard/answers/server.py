@@ -34,6 +34,8 @@ from costmodel.answers.settings import method_of
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.method_library import load_method
 from costmodel.optimizers.drafters.default_drafters import default_drafters
+from costmodel.optimizers.drafters.named_drafters import names_of
+from costmodel.optimizers.drafters.sources import Source
 from hardware_profiles.errors import InputError
 from traces.importers.engines.ran import Running
 
@@ -172,7 +174,10 @@ def answer_server(state: State, running: Running, recording: Path) -> ServerAnsw
         command=question.changed(metrics=files).line,
         numbers=_numbers(counters),
         options=[_options(counters, row) for row in counters.flags],
-        notes=[*counted_lines(counters), *_exported(counters)],
+        notes=[
+            *(line for line in counted_lines(counters) if line != counters.headline),
+            *_exported(counters),
+        ],
         tables=[
             _rows(table)
             for table in (
@@ -191,8 +196,16 @@ def _drafters(state: State) -> list[Change]:
         _, sources = default_drafters(DecodingConfiguration(method=PLAIN, deployment=where))
     except InputError:
         return []
-    methods = dict.fromkeys(source.method for source in sources)
-    return [Change(label=method, values={"method": method}) for method in methods]
+    return [
+        Change(label=name, values={"method": source.method, "draft": _draft_model(source)})
+        for name, source in zip(names_of(sources), sources, strict=True)
+    ]
+
+
+def _draft_model(source: Source) -> str:
+    """The draft model of a drafter, where the control of it takes one."""
+    named = source.draft_model if load_method(source.method).needs_draft_model else None
+    return named or ""
 
 
 def _numbers(counters: Counters) -> list[tuple[str, str]]:

@@ -29,6 +29,7 @@ def pareto_figure(
     front: Sequence[LayoutPoint],
     chosen: LayoutPoint | None,
     *,
+    marked: str = "your point",
     least_user_tokens_per_s: float | None = None,
     carried: Callable[[LayoutPoint], str] | None = None,
     usd_per_hour: float | None = None,
@@ -39,6 +40,7 @@ def pareto_figure(
         points: of all layouts, by batch.
         front: those that no other beats in both.
         chosen: to mark; None: it does not fit.
+        marked: what that is called.
         least_user_tokens_per_s: a limit to draw; None: none.
         carried: what each point carries, for whoever presses it; None: nothing.
         usd_per_hour: of a device, for the price of tokens; None: not known.
@@ -68,7 +70,7 @@ def pareto_figure(
             {
                 "type": "scatter",
                 "mode": "markers",
-                "name": "your point",
+                "name": marked,
                 "x": _users([chosen]),
                 "y": _devices([chosen]),
                 "marker": {

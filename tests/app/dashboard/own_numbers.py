@@ -6,6 +6,7 @@ out asking (`test_own_command`).
 """
 
 from app.dashboard.answers.serving import LONG_S
+from app.dashboard.state import overrides
 from app.render.charts.charts import digits, interval_words
 from hardware_profiles.loader import load_device
 from hardware_profiles.units import GIB, MILLI
@@ -43,11 +44,9 @@ def run_headline(body, state):
 def map_numbers(body, state):
     """Of `optimize` with the first drafter alone."""
     (row,) = body["choices"]
-    memory = load_device(state.device).memory_bytes * state.memory_ratio
+    memory = load_device(state.device, overrides(state)).memory_bytes
     return {
-        f"Best K at batch {row['batch']:,}, context {row['context']:,}": (
-            str(row["draft_tokens"]) if row["draft_tokens"] else "off"
-        ),
+        "Best K": str(row["draft_tokens"]) if row["draft_tokens"] else "off",
         "Speedup": f"{digits(row['speedup'])}×",
         "Limited by": row["limit"],
         "Memory per device": f"{row['memory_bytes'] / GIB:.1f} of {memory / GIB:.1f} GiB",
@@ -91,8 +90,15 @@ def tree_headline(body, state):
     return [
         f"{tree['nodes'] - 1} draft tokens as a tree of {numbers['Levels']} level",
         f"{numbers['Tokens per step']} tokens per step and {numbers['Whole batch']}",
-        f"batch {state.batch:,}, context {state.context:,}",
+        f"batch {state.batch:,}, context {state.context:,}: {tree_gain(body)}×",
     ]
+
+
+def tree_gain(body):
+    """The speed of the tree that is shown against that of no speculation."""
+    (fastest,) = body["fastest"]
+    (shown,) = fastest["budget_trees"]
+    return digits(shown["tokens_per_s"] / fastest["tokens_per_s"] * fastest["speedup"])
 
 
 def trace_numbers(body, state):

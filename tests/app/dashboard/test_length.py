@@ -15,9 +15,7 @@ OFF = {"method": "n-gram", "known_by": "rate", "acceptance": "0.05", "batch": 25
 @pytest.mark.parametrize("batch", [1, 64])
 def test_pages_take_the_length_that_the_map_recommends(batch):
     state = State(batch=batch)
-    length = dict(answered(replace(state, page="map")).numbers)[
-        f"Best K at batch {batch}, context 1,024"
-    ]
+    length = dict(answered(replace(state, page="map")).numbers)["Best K"]
     assert f"K {length}, as recommended" in answered(replace(state, page="hardware")).headline
     for asked in (
         answered(replace(state, page="hardware")).command,

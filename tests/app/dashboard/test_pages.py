@@ -26,7 +26,7 @@ from app.dashboard.controls.bar import AS_SOLD, BEHIND, INLINE, QUESTION, words 
 from app.dashboard.device_numbers import DEVICE_NUMBERS  # noqa: E402
 from app.dashboard.measured import measured_results  # noqa: E402
 from app.dashboard.state import FIELDS, PAGES, State, address, from_query  # noqa: E402
-from app.dashboard.wording import TITLES  # noqa: E402
+from app.dashboard.wording import ASK_DIFFUSION, MASKED, TITLES  # noqa: E402
 from costmodel.method_template import method_template  # noqa: E402
 from hardware_profiles.template import device_template  # noqa: E402
 from tests.traces.importers.samples import LLAMA_COUNTERS, VLLM_LOG, VLLM_SCRAPES  # noqa: E402
@@ -219,7 +219,7 @@ def test_every_control_of_a_page_moves_the_link_and_breaks_nothing(page):
 def test_every_control_of_the_bar_moves_the_link_and_breaks_nothing():
     app, moved = opened(page="map"), {}
     for name in BAR:
-        if name in ("draft", "trace", "rivals", "slo_e2e"):  # asked elsewhere, or of others
+        if name in ("draft", "trace", "rivals", "slo_e2e"):  # the last is asked of requests alone
             continue
         moved[name] = CHANGES[name]
         control(app, name).set_value(0.5 if name == "acceptance" else CHANGES[name])
@@ -236,6 +236,9 @@ def test_every_control_of_the_bar_moves_the_link_and_breaks_nothing():
         assert link(app)["known_by"] == needs and link(app)[name] == value
     control(app, "rivals").set_value(["n-gram", "eagle-3:0.7"]).run()
     assert link(app)["rivals"] == "n-gram;eagle-3:0.7"
+    served = opened(page="serving")
+    control(served, "slo_e2e").set_value(CHANGES["slo_e2e"]).run()
+    assert is_calm(served) and link(served)["slo_e2e"] == "50000"
 
 
 def test_what_is_typed_wrong_is_said_and_leaves_the_question_as_it_was():
@@ -503,8 +506,6 @@ def test_the_state_outlives_a_change_of_page():
         ({"page": "pareto", "model": "llama-3.1-405b", "device": "l4"}, "fits no layout"),
         ({"page": "tree", "trace": "smollm2-135m--prompt-lookup--greedy"}, "level"),
         ({"page": "run", "tp": "9"}, "1..8"),
-        ({"page": "run", "model": "llada-8b"}, "refines masked blocks"),
-        ({"page": "map", "model": "llada-8b"}, "refines masked blocks"),
     ],
 )
 def test_what_cannot_be_answered_is_said_in_words(query, words):
@@ -512,6 +513,15 @@ def test_what_cannot_be_answered_is_said_in_words(query, words):
     assert is_calm(app)
     assert words in app.warning[0].value
     assert "<" not in app.warning[0].value.replace("\\<", ""), "markup of a link is shown, not run"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in pages.OF_MASKED_MODELS])
+def test_a_page_of_drafters_leads_to_the_page_that_answers_about_a_masked_model(page):
+    app = opened(page=page, model="llada-8b")
+    assert is_calm(app) and not app.warning
+    assert [said.value for said in app.info] == [MASKED]
+    (way,) = app.get("page_link")
+    assert (way.proto.page, way.proto.label) == ("diffusion", ASK_DIFFUSION)
 
 
 def test_a_simulation_runs_on_request_and_stays():
@@ -651,6 +661,8 @@ def test_a_pinned_answer_stands_beside_every_number_and_curve_and_in_the_link():
     now = dict(boards(app)["words"]["numbers"])
     then = float(before["Speedup"].rstrip("×"))
     speed = float(now["Speedup"].partition("×")[0])
+    assert f"(A: {before['Best K']}, " in now["Best K"]
+    assert boards(app)["notes"]["notes"][0].startswith("A is the answer to llama-3.1-8b · batch 4 ")
     assert f"(A: {then:g}" in now["Speedup"].replace("0,", ",") or str(then) in now["Speedup"]
     assert f"{100 * (speed / then - 1):+.1f} %" in now["Speedup"]
     lines = boards(app)["charts"]["cards"][0]["figure"]["data"]

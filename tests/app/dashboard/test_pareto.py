@@ -110,6 +110,14 @@ def test_users_within_a_limit_are_counted_to_the_last_one(capsys, limit_ms):
     assert re.search(r"More users within the limit: tp 2 up to \d+, tp 4", answer.notes[1])
 
 
+def test_with_a_limit_the_mark_is_the_most_users_whatever_batch_is_asked_about():
+    answer = answer_pareto(State(page="pareto", batch=16, tp=2, slo_tpot=10.0))
+    (star,) = [line for line in answer.cards[0].figure["data"] if "customdata" in line][-1:]
+    assert star["name"] == "most users of tp 2"
+    (users,) = re.findall(r"serves up to ([\d,]+) users", answer.headline)
+    assert f"--batch {users.replace(',', '')} " in star["customdata"][0] == answer.command
+
+
 def test_memory_is_said_to_stop_what_a_loose_limit_does_not():
     assert answer_pareto(State(slo_tpot=500.0)).notes[0].startswith("Memory is full")
 

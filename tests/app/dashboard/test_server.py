@@ -105,6 +105,7 @@ def is_said(app, counters):
     for row in counters["flags"]:
         assert row["old"] in codes(app) and row["new"] in codes(app)
     notes = boards(app)["counted"]["notes"]
+    assert counters["headline"] not in notes, "it stands above"
     assert not counters["next"] or any(note.startswith("measure next") for note in notes)
     assert not any("/tmp" in text for text in (*notes, *codes(app))), "no folder of the server"
     return True
@@ -132,13 +133,20 @@ def test_two_scrapes_in_any_order_say_to_change(rooftree, tmp_path, swapped):
 
 def test_one_scrape_counts_from_the_start_and_asks_what_drafted(rooftree, tmp_path):
     app = drop(opened(page="map"), ("metrics", deep()))
-    assert is_calm(app)
+    assert is_calm(app) and not app.warning and list(boards(app)) == ["server"]
     assert "do not say what drafted" in boards(app)["server"]["headline"]
     next(each for each in app.button if each.label == "eagle-3").click().run()
     assert is_calm(app) and link(app)["method"] == "eagle-3" and link(app)["batch"] == "21"
     counters = same(rooftree, app, tmp_path, ("metrics", deep()))
     assert is_said(app, counters)
     assert any("since it started" in note for note in boards(app)["counted"]["notes"])
+
+
+def test_a_draft_model_is_chosen_with_its_method():
+    app = drop(opened(page="map"), ("metrics", deep()))
+    next(each for each in app.button if each.label == "llama-3.2-1b").click().run()
+    assert is_calm(app) and not app.warning
+    assert (link(app)["method"], link(app)["draft"]) == ("speculative-decoding", "llama-3.2-1b")
 
 
 @pytest.mark.parametrize(

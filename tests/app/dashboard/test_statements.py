@@ -5,10 +5,12 @@ import re
 
 import pytest
 
+from app.answers.scoring.certainty import BORROWED
 from app.dashboard.answers.diffusion.page import answer_diffusion
 from app.dashboard.answers.hardware import asked_hardware
 from app.dashboard.answers.pareto import answer_pareto
 from app.dashboard.answers.serving import asked_serving
+from app.dashboard.answers.validation.badge import sure_of
 from app.dashboard.answers.validation.page import answer_validation
 from app.dashboard.pages import answered, answering
 from app.dashboard.state import PAGES, State
@@ -55,6 +57,27 @@ def test_draft_tokens_are_those_of_the_question_on_every_page_that_takes_them(le
         assert f"--draft-tokens {length} " in asked(State(draft_tokens=length)).line + " "
     trace = answered(State(page="trace", draft_tokens=length))
     assert f"--draft-tokens {length}" in trace.command and f"K = {length}," in trace.headline
+
+
+def test_how_sure_a_tree_is_is_said_of_the_recording_that_it_was_built_from():
+    state = State(page="tree", method="eagle-3")
+    answer = answered(state)
+    assert answer.command.count("--method early-exit ") == 1
+    sure = sure_of(answer, state)
+    assert sure.verdict == BORROWED
+    assert sure.sentence.startswith("nearest to early-exit on llama-3.1-8b ")
+    assert sure.sentence.endswith("borrowed from SmolLM2-135M-Instruct")
+
+
+def test_drafters_of_one_method_are_told_apart_by_their_names():
+    own = {"draft_bytes": "350MB", "draft_passes": 4, "draft_name": "ours", "known_by": "rate"}
+    answer = answered(State(**own))
+    tables = dict(answer.tables) | dict(answer.deferred().tables)
+    drafters = [row["drafter"] for row in tables["Every drafter's best configuration here"]]
+    assert sorted(drafters) == ["eagle-3", "llama-3.2-1b", "n-gram", "ours"]
+    assert dict(answer.numbers)["Speculation"].startswith("on: ours, ")
+    devices = tables["Every device with a price, on the fewest that hold it"]
+    assert {row["drafts"].partition(",")[0] for row in devices} <= {"ours", "off"}
 
 
 def drawn(figure, name):

@@ -25,17 +25,20 @@ def cheapest(recommendation: Recommendation, state: State) -> tuple[list[Row], s
         recommendation: the recommendation at the state's batch.
         state: the page's question.
     """
+    contender = recommendation.winners[0].contender
+    drafter = recommendation.names[contender.source]
     choices = device_choices(
-        [recommendation.winners[0].contender],
+        [contender],
         _priced(),
         batch=state.batch,
         context=state.context,
         limits=limits_of(state),
         setting_of=setting_of,
     )
+    rows = [_row(choice, drafter, state.batch) for choice in choices]
     best = choices[0]
     if best.usd_per_million is None:  # nothing is allowed anywhere
-        return [_row(choice, state.batch) for choice in choices], "", []
+        return rows, "", []
     limits = " within the limits" if state.slo_tpot or state.slo_ttft else ""
     where = f"{best.tensor_parallel} × {best.device}"
     note = (
@@ -50,7 +53,7 @@ def cheapest(recommendation: Recommendation, state: State) -> tuple[list[Row], s
     if best.device != state.device:  # it was priced as it is sold
         values |= dict.fromkeys(DEVICE_NUMBERS, 0.0)
     change = Change(label=f"Ask about {where}", values=values)
-    return [_row(choice, state.batch) for choice in choices], f"{note}.", [] if same else [change]
+    return rows, f"{note}.", [] if same else [change]
 
 
 @lru_cache(maxsize=1)
@@ -58,7 +61,7 @@ def _priced() -> Sequence[str]:
     return [name for name in sold_devices() if load_device(name).price_usd_per_hour is not None]
 
 
-def _row(choice: DeviceChoice, batch: int) -> Row:
+def _row(choice: DeviceChoice, drafter: str, batch: int) -> Row:
     if choice.reason or choice.acceptance is None or choice.contender is None:
         return {
             "device": choice.device,
@@ -74,9 +77,7 @@ def _row(choice: DeviceChoice, batch: int) -> Row:
     return {
         "device": choice.device,
         "devices": choice.tensor_parallel,
-        "drafts": (
-            f"{choice.contender.method}, {shape_of(choice.acceptance)}" if drafts else "off"
-        ),
+        "drafts": f"{drafter}, {shape_of(choice.acceptance)}" if drafts else "off",
         "tokens/s": round(choice.tokens_per_s, 1),
         "time per token (ms)": round(token_ms, 2),
         "$ per million tokens": None if price is None else round(price, 3),

@@ -61,7 +61,7 @@ def answer_run(state: State) -> PageAnswer:
         cards=_cards(here.rankings),
         tables=[
             (
-                "Every method's best configuration here",
+                "Every drafter's best configuration here",
                 [_table_row(row) for row in here.rankings.ranked],
             )
         ],
@@ -202,7 +202,7 @@ def _numbers(cell: CellRow, row: ChoiceRow) -> list[tuple[str, str]]:
 
 def _table_row(row: ChoiceRow) -> Row:
     return {
-        "method": row.method,
+        "drafter": row.drafter,
         "drafts": row.draft,
         "tokens per step": round(row.tokens_per_step, 3),
         "step (ms)": round(row.step_s / MILLI, 3),

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from app.answers.cells import MarkedCell
 from app.answers.optimize.choices import path_acceptance
+from app.answers.scoring.certainty import how_sure
 from app.answers.trees.rows import BudgetTree, FastestTree, Trees
 from app.dashboard.answer import Card, DeferredAnswer, Figure, PageAnswer, scenario, setting_of
 from app.dashboard.answers.tree.published_trees import published_trees, tokens_per_step
@@ -25,9 +26,11 @@ from costmodel.answers.settings import method_of
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.drafters.origin import is_borrowed
+from costmodel.optimizers.drafters.sources import Source, trace_source
 from costmodel.optimizers.trees.static_tree import optimal_trees
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree, chain_tree
+from traces.library import recordings
 from traces.replay.statistics import sibling_vector
 
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -91,6 +94,7 @@ def answer_tree(state: State) -> PageAnswer:
         ],
         files={"tree.json": lambda: _written(tree)},
         notes=_notes(trace, configuration.deployment.model),
+        sure=how_sure(configuration.deployment, _source(name, configuration)),
         command_answer=lambda: answer,
         deferred=lambda: _deferred(configuration, name, state, tree, lines, published),
     )
@@ -120,6 +124,12 @@ def asked_tree(state: State, configuration: DecodingConfiguration, name: str) ->
     )
 
 
+def _source(name: str, configuration: DecodingConfiguration) -> Source:
+    """The recording as what drafts, which the question's own drafters are not."""
+    source = trace_source(recordings()[name], configuration.method, override=True)
+    return source.asked_on(configuration.deployment.model)
+
+
 def _impossible(state: State, asked: Asked, marked: MarkedCell) -> PageAnswer:
     """The answer where the tree does not fit: why, and what would hold."""
     nearest = nearest_words(marked)
@@ -140,8 +150,13 @@ def _headline(state: State, row: BudgetTree, fastest: FastestTree) -> str:
         f"{tree.draft_tokens} draft tokens as a tree of {tree.depth - 1} levels emit"
         f" {digits(row.tokens_per_step)} tokens per step and"
         f" {digits(fastest.budget_trees[0].tokens_per_s)} tokens/s at batch {state.batch:,},"
-        f" context {state.context:,}"
+        f" context {state.context:,}: {digits(_speedup(fastest))}× the speed of no speculation"
     )
+
+
+def _speedup(fastest: FastestTree) -> float:
+    """Of the tree that is shown, which is not the fastest shape where that drafts nothing."""
+    return fastest.budget_trees[0].tokens_per_s * fastest.speedup / fastest.tokens_per_s
 
 
 def _numbers(row: BudgetTree, fastest: FastestTree) -> list[tuple[str, str]]:
