@@ -58,9 +58,9 @@ def map_headline(body, state):
     (row,) = body["choices"]
     where = f"batch {row['batch']:,} and context {row['context']:,}"
     if not row["draft_tokens"]:
-        return [f"Leave {row['method']} off at {where}"]
+        return [f"Leave {row['drafter'] or row['method']} off at {where}"]
     gain = f"{digits(row['speedup'])}×"
-    return [f"At {where} draft {row['draft_tokens']} with {row['method']}: {gain}"]
+    return [f"At {where} draft {row['draft_tokens']} with {row['drafter']}: {gain}"]
 
 
 def tree_numbers(body, state):
