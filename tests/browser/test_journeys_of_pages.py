@@ -179,6 +179,7 @@ def test_charts_stand_above_the_fold_and_tabs_say_their_question(asked):
         if name == "serving":
             continue
         page = asked(f"page={name}&batch=16", (1440, 900))
+        page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, 0)")
         top = page.locator(".rooftree-card [role=img]").first.bounding_box()["y"]
         assert top < 900 - 150, f"{name}: the chart begins at {top:.0f}"
         assert page.title().startswith(f"{title} llama-3.1-8b · batch 16")

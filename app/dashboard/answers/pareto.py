@@ -93,7 +93,7 @@ def answer_pareto(state: State) -> PageAnswer:
             else f"{_limited(state, within, price)}; {_most(best, shown)}"
         ),
         command=line(shown),
-        engines=_starts(contender.configuration, own or best, state),
+        engines=_starts(contender.configuration, shown, state),
         changes=_changes([point for point in front if answered.get(point)], own),
         numbers=_numbers(shown, best, price),
         cards=[

@@ -58,9 +58,9 @@ def map_headline(body, state):
     (row,) = body["choices"]
     where = f"batch {row['batch']:,} and context {row['context']:,}"
     if not row["draft_tokens"]:
-        return [f"Leave {row['method']} off at {where}"]
+        return [f"Leave {row['drafter'] or row['method']} off at {where}"]
     gain = f"{digits(row['speedup'])}×"
-    return [f"At {where} draft {row['draft_tokens']} with {row['method']}: {gain}"]
+    return [f"At {where} draft {row['draft_tokens']} with {row['drafter']}: {gain}"]
 
 
 def tree_numbers(body, state):
@@ -161,10 +161,19 @@ def hardware_numbers(body, state):
     price = row["usd_per_million_tokens"]
     return {
         "Whole batch": f"{digits(row['tokens_per_s'])} tokens/s",
+        "Time per token": f"{digits(1e3 * row['tpot_s'])} ms{kept_words(row, state)}",
         "Speedup of drafting": f"{digits(row['speedup'])}×",
         "Energy": f"{digits(row['joules_per_token'])} J per token",
         "Price": dollars(price),
     }
+
+
+def kept_words(row, state):
+    """Whether a limit of the time per token is kept; empty where there is none."""
+    if not state.slo_tpot:
+        return ""
+    word = "within" if 1e3 * row["tpot_s"] <= state.slo_tpot else "misses"
+    return f", {word} {state.slo_tpot:g} ms"
 
 
 def dollars(price):
@@ -260,6 +269,8 @@ BESIDE = {
     "trace": {"Level", "Acceptance rate that fits", "Between kinds of prompts"},
     "pair": {"First over second (80 % interval)"},
     "diffusion": {"Agreement with one token a pass", "Passes of a canvas"},
+    "hardware": {"Gain over acceptance", "Gain over bandwidth"},
     "pareto": {"Most per device at that pace"},
 }
-"""What a page says beside its command's answer, of its recording or of other points."""
+"""What a page says beside its command's answer, of its recording, of other points or as `breakeven`
+does."""

@@ -118,6 +118,14 @@ def test_with_a_limit_the_mark_is_the_most_users_whatever_batch_is_asked_about()
     assert f"--batch {users.replace(',', '')} " in star["customdata"][0] == answer.command
 
 
+def test_the_engine_runs_what_the_headline_shows_where_nothing_keeps_a_limit():
+    answer = answer_pareto(State(page="pareto", batch=8, slo_tpot=1.0))
+    (start,) = answer.engines
+    layout, batch = re.search(r"the fastest \((tp \d+), batch (\d+),", answer.headline).groups()
+    assert start.title.startswith(f"{layout}, batch {batch}: ")
+    assert f"--batch {batch} " in answer.command
+
+
 def test_memory_is_said_to_stop_what_a_loose_limit_does_not():
     assert answer_pareto(State(slo_tpot=500.0)).notes[0].startswith("Memory is full")
 

@@ -80,6 +80,16 @@ def test_drafters_of_one_method_are_told_apart_by_their_names():
     assert {row["drafts"].partition(",")[0] for row in devices} <= {"ours", "off"}
 
 
+def test_a_command_that_drafts_otherwise_than_the_headline_says_so():
+    answer = answered(State(device="l4", batch=8))
+    assert answer.headline.startswith("Run eagle-3 with 5 draft tokens")
+    (start,) = answer.engines
+    assert '"num_speculative_tokens":6' in start.command
+    assert re.search(r"; it drafts 6, not 5: 0\.\d % slower, for fewer ranges$", start.title)
+    (usual,) = answered(State()).engines
+    assert "; it drafts" not in usual.title
+
+
 def drawn(figure, name):
     """Points of a figure's trace, by its name."""
     (trace,) = (trace for trace in figure["data"] if trace.get("name") == name)

@@ -51,7 +51,7 @@ def answer_run(state: State) -> PageAnswer:
     if isinstance(here, RecommendedCells):
         return _impossible(state, asked, here)
     usual = cache(lambda: recommended(asked.changed(batch=DEFAULT_BATCHES)))
-    starts, written = alone(here, state)
+    starts, written = alone(here, state, _differs(_schedule(here), here.recommendation.winners[0]))
     return PageAnswer(
         headline=limits_first(here, headline(here.rankings)),
         command=asked.line,
@@ -274,20 +274,25 @@ def _by_batch(here: Recommended, everywhere: Recommended) -> list[str]:
     """The schedule over batches of the drafter that wins here, who leads at other batches, and what
     differs here.
     """
-    drafter = here.choices[0].drafter
-    schedule: Sequence[Range] = next(
-        (row.schedule for row in everywhere.rankings.schedules if row.drafter == drafter), []
-    )
+    schedule = _schedule(everywhere, here.choices[0].drafter)
     text = across_batches(replace(everywhere.rankings, schedule=schedule))
     if not text:
         return []
-    differs = _differs(schedule, here.recommendation.winners[0])
-    return [f"Over batches: {text.removeprefix('as a schedule, ')}.{differs}"]
+    choice = here.recommendation.winners[0]
+    other = _differs(schedule, choice)
+    at_batch = f" At batch {choice.batch:,} it {other}." if other else ""
+    return [f"Over batches: {text.removeprefix('as a schedule, ')}.{at_batch}"]
+
+
+def _schedule(answer: Recommended, drafter: str | None = None) -> Sequence[Range]:
+    """The draft length by batch of a drafter, or of what wins first; empty where it has none."""
+    own = drafter or answer.choices[0].drafter
+    return next((row.schedule for row in answer.rankings.schedules if row.drafter == own), [])
 
 
 def _differs(schedule: Sequence[Range], choice: Choice) -> str:
-    """That the schedule drafts another length here than the choice, and what that loses; empty
-    where it does not.
+    """`drafts 6, not 5: 0.1 % slower, for fewer ranges`, where the schedule drafts another length
+    than the choice; empty where it does not.
     """
     chosen_tokens = choice.acceptance.draft_tokens
     scheduled = next((k for low, high, k in schedule if low <= choice.batch <= high), chosen_tokens)
@@ -303,10 +308,7 @@ def _differs(schedule: Sequence[Range], choice: Choice) -> str:
         choice.contender.setting, other, batch=choice.batch, context=choice.context
     )
     lost = 1.0 - float(scheduled_speed.tokens_per_s) / choice.tokens_per_s
-    return (
-        f" At batch {choice.batch:,} it drafts {scheduled}, not {chosen_tokens}:"
-        f" {100 * lost:.1f} % slower, for fewer ranges."
-    )
+    return f"drafts {scheduled}, not {chosen_tokens}: {100 * lost:.1f} % slower, for fewer ranges"
 
 
 def _rests_on(here: Recommended) -> Sequence[str]:
