@@ -397,7 +397,8 @@ def best_row(rows: Sequence[Plan], *, ranked: bool) -> ServedRow | None:
         watts = row.watts if isinstance(row, PlanRow) else math.inf  # unknown of pools
         if row.usd_per_hour is None or not priced:
             return (watts,)
-        return (row.usd_per_hour,) if ranked else (row.usd_per_hour, row.tpot_s, watts)
+        tpot_s = math.inf if row.tpot_s is None else row.tpot_s
+        return (row.usd_per_hour,) if ranked else (row.usd_per_hour, tpot_s, watts)
 
     return min(priced or plans, key=cost)
 
