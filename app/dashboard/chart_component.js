@@ -79,6 +79,7 @@ function themed({ data, layout }, place) {
 
 function draw(card) {
   card.stale = false;
+  card.width = card.plot.getBoundingClientRect().width;
   self.Plotly.react(card.plot, card.figure.data, themed(card.figure, card.plot), CONFIG);
   card.plot.dataset.shown = card.asked;
   if (card.listens) return;
@@ -222,11 +223,11 @@ function newCard() {
   points.addEventListener("blur", () => plot.data && self.Plotly.Fx.unhover(plot));
   top.append(title, tools);
   section.append(top, note, points, spoken, picked);
-  let width = 0;
-  new ResizeObserver(([seen]) => { // of the window, or of a grid that more cards have come to
+  new ResizeObserver(([seen]) => { // of the window, or of a grid that more cards have come to since it was drawn
     const now = seen.contentRect.width;
-    if (now && width && now !== width && plot.data) self.Plotly.Plots.resize(plot);
-    width = now || width;
+    if (!now || !plot.data || Math.abs(now - card.width) < 1) return;
+    card.width = now;
+    self.Plotly.Plots.resize(plot);
   }).observe(plot);
   return card;
 }

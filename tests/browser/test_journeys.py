@@ -92,7 +92,9 @@ def test_back_five_times_is_five_pages_back(asked, capsys, tmp_path):
 
 def test_a_limit_that_no_batch_meets_says_so_and_names_what_is_nearest(asked, capsys, tmp_path):
     page = asked("batch=8&slo_tpot=0.01")
-    assert headline(page).startswith("Batch 8 misses the limits")
+    limits, _, rest = headline(page).partition(". ")
+    assert limits.startswith("Within 0.01 ms a token") and "no user" in limits
+    assert rest.startswith("Batch 8 misses the limits")
     unfolded(page)
     assert page.get_by_role("region", name="What does not hold").locator("tbody tr").count() == 9
     capsys.readouterr()
