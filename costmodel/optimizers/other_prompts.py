@@ -11,6 +11,7 @@ from typing import Unpack
 from costmodel.acceptance_library import PublishedAcceptance, other_prompts
 from costmodel.answers.estimate import Estimate, estimate
 from costmodel.laws.acceptance import Acceptance
+from costmodel.method_library import load_method
 from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.drafters.named_drafters import figure_source
 from costmodel.optimizers.pricing import evaluate
@@ -51,7 +52,10 @@ def by_prompts(
         return []
     figures = [match.entry, *other_prompts(match.entry)]
     sources = [figure_source(replace(match, entry=entry)) for entry in figures]
-    contenders = compare(search.question, sources, seed=seed, **axes).contenders
+    question = search.question
+    if not load_method(match.entry.method).needs_draft_model:  # it was named for a rival
+        question = replace(question, draft_model=None)
+    contenders = compare(question, sources, seed=seed, **axes).contenders
     rows = [
         _fastest(entry, contender, first)
         for entry, contender in zip(figures, contenders, strict=True)

@@ -170,7 +170,7 @@ def test_the_dashboard_recommends_what_optimize_does(questions):
         if not page.code == best.code == 0:
             continue
         (choice,) = best.body["choices"]
-        relation.equal("method", page.body["method"], choice["method"], lines)
+        relation.equal("drafter", page.body["drafter"], choice["drafter"], lines)
         for column, (name, factor, digit) in PAGE.items():
             relation.equal(
                 column, page.body[column], choice[name] * factor, lines, absolute=1.001 * digit

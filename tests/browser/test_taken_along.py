@@ -16,7 +16,7 @@ pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not i
 from app.cli.main import main
 from app.dashboard.state import State
 from costmodel.optimizers.recommend import DEFAULT_BATCHES
-from tests.browser.steps import POLL_MS, commands, headline, query, settled, simulated
+from tests.browser.steps import POLL_MS, commands, dropped, headline, query, settled, simulated
 from traces.library import shipped_traces
 
 STEM = "rooftree-{}-llama-3.1-8b-batch-8-context-1024-1-h100-sxm-vllm-all-published"
@@ -125,9 +125,7 @@ def test_a_report_is_one_page_of_paper_without_a_network(asked, server, browser,
 
 def test_a_recording_of_ones_own_is_reported_and_named_in_the_tab(asked):
     page = asked("page=trace")
-    place = page.locator("details", has_text="of your own")
-    place.locator("summary").click()
-    page.locator("input[type=file]").set_input_files(str(shipped_traces()[-1]))
+    dropped(page, shipped_traces()[-1])
     name = shipped_traces()[-1].name
     page.locator("[data-part=words] h2").get_by_text(name).wait_for()
     settled(page)

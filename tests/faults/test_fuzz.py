@@ -42,6 +42,8 @@ NAMES = [
     "confidence-traces",
     "confidence-bytes",
     "confidence-command",
+    "running",
+    "running-recording",
 ]
 
 

@@ -46,7 +46,7 @@ class Row(NamedTuple):
 
 
 def speedup(setting, trace, requests, users, draft_tokens, token_budget):
-    workload = closed_loop(requests, users)
+    workload = closed_loop(requests, users, np.random.default_rng(0))
     options = SchedulerOptions(kv_blocks=20_000, token_budget=token_budget, max_requests=256)
     timer = CostModelTimer(setting)
     speculation = SpeculationOptions(

@@ -84,7 +84,6 @@ class PublishedFigures(Answer):
                 "shape_words",
                 "draft_tokens",
                 "mean_tokens_per_step",
-                "drafter_name",
                 "page",
             ],
             caption=(

@@ -84,7 +84,10 @@ def test_bandwidth_shortens_steps_and_price_does_not(rooftree, files):
     for slow, row, fast in zip(halved, before, doubled, strict=True):
         assert fast["step_s"] < row["step_s"] < slow["step_s"]
         assert slow["tokens_per_step"] == row["tokens_per_step"] == fast["tokens_per_step"]
-    assert predict(rooftree, *words, "--set", "device.price_usd_per_hour=9") == before
+    dear = predict(rooftree, *words, "--set", "device.price_usd_per_hour=9")
+    for row, cheap in zip(dear, before, strict=True):
+        assert row.pop("usd_per_million_tokens") > cheap.pop("usd_per_million_tokens")
+    assert dear == before
 
 
 def test_a_device_file_is_the_device_it_copies(rooftree, files, tmp_path):

@@ -322,6 +322,8 @@ def unreachable(options):
     if not any(isinstance(options.parallel[kind], Gate) for kind in ("tensor", "pipeline", "data")):
         paths.add("parallel[nodes]")  # whoever fills several nodes spreads a model in some way
     for way, drafting in options.drafting.items():
+        if way == "ngram":
+            paths.add("drafting[ngram].unlikely_tokens")  # looked up, without probabilities
         if not isinstance(options.several_requests, Gate):
             paths.add(f"drafting[{way}].schedule")  # a schedule is of several batch sizes
         gates = {name: getattr(drafting, name) for name in CAPABILITIES}

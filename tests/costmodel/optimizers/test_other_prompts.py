@@ -13,7 +13,7 @@ from hardware_profiles.errors import InputError
 PLACE = {"model": "llama-3.3-70b", "device": "h100-sxm", "tp": 4, "dtype": "fp8"}
 
 
-def searched(text, model="llama-3.3-70b"):
+def searched(text, model="llama-3.1-8b"):
     where = DeploymentNames(model=model, device="h100-sxm", engine="vllm")
     question = DecodingConfiguration(deployment=where)
     return recommend(question, [drafter_source(text, model=model)], batches=[8, 64])

@@ -57,7 +57,7 @@ def _quick(request, monkeypatch):
     for module in ("score", "held_out"):
         monkeypatch.setattr(
             f"app.answers.scoring.{module}.answer_rows",
-            lambda records, *, file, seed=0, constants=None: [
+            lambda records, *, file, seed=0, constants=None, progress=None: [
                 answered(record, index) for index, record in enumerate(records)
             ],
         )
