@@ -12,8 +12,7 @@ from importlib import import_module
 from threading import RLock
 
 from app.dashboard.answer import DeferredAnswer, PageAnswer
-from app.dashboard.device_numbers import DEVICE_NUMBERS
-from app.dashboard.question import DRAFTED, DRAFTER_CARD
+from app.dashboard.question import DRAFTED, DRAFTER_CARD, WHERE
 from app.dashboard.state import State, with_values
 
 CACHED_ANSWERS = 512
@@ -23,24 +22,10 @@ ASKED_BY_BUTTON = "serving"  # the page whose answer nobody waits for
 FOLDERS = frozenset({"run", "tree", "trace", "diffusion", "validation"})
 # pages that answer about models that decode masked blocks; the others ask what to draft
 OF_MASKED_MODELS = frozenset({"trace", "diffusion", "validation"})
-_WHERE = (
-    "model",
-    "device",
-    *DEVICE_NUMBERS,
-    "engine",
-    "dtype",
-    "kv_dtype",
-    "draft_dtype",
-    "tp",
-    "draft",
-    "batch",
-    "context",
-    "seed",
-)
 ASKED = {
-    "tree": (*_WHERE, *DRAFTER_CARD, "trace", "tree_nodes", "depth"),
+    "tree": (*WHERE, *DRAFTER_CARD, "trace", "tree_nodes", "depth"),
     "trace": (
-        *_WHERE,
+        *WHERE,
         *DRAFTED,
         "other_trace",
         "draft_tokens",
@@ -48,7 +33,7 @@ ASKED = {
         "slo_ttft",
     ),
     "diffusion": (
-        *_WHERE,
+        *WHERE,
         "commit",
         "threshold",
         "block",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from app.dashboard.asking import Value
+from app.dashboard.device_numbers import DEVICE_NUMBERS
 from app.dashboard.held import device_place, model_place, recording_place
 from app.dashboard.state import State, milliseconds, overrides, rate_of, rivals_of, with_values
 from app.questions.values import Bytes
@@ -31,6 +32,21 @@ from traces.replay.bootstrap import RequestDraws, request_draws
 
 PLAIN = "plain-decoding"
 UNNAMED = "speculative-decoding"  # of a recording that names no method
+WHERE = (
+    "model",
+    "device",
+    *DEVICE_NUMBERS,
+    "engine",
+    "dtype",
+    "kv_dtype",
+    "draft_dtype",
+    "tp",
+    "draft",
+    "batch",
+    "context",
+    "seed",
+)
+"""Fields that say which model runs, where, and how full: what no page leaves out that prices a step."""
 DRAFTER_CARD = ("draft_name", "draft_passes", "draft_bytes")
 DRAFTED = (
     "method",

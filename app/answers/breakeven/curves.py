@@ -25,8 +25,8 @@ class CrossingRow(Row):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CurvePoint(Row):
-    """The speedup at one value of the number that a curve is over."""
+class DraftCurve(Row):
+    """The draft whose speedup a curve shows, where it runs, and over which number."""
 
     model: Annotated[str, Column("Target model.")]
     device: Annotated[str, Column("Device.")]
@@ -37,23 +37,20 @@ class CurvePoint(Row):
     over: Annotated[
         str, Column("`acceptance` of one token, `tokens_per_step` or `bandwidth_bytes_per_s`.")
     ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CurvePoint(DraftCurve):
+    """The speedup at one value of the number that a curve is over."""
+
     value: Annotated[float, Column("Of that number, in SI units.")]
     speedup: Annotated[float, Column("Against no speculation at the same value.", decimals=3)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CurveRow(Row):
+class CurveRow(DraftCurve):
     """The speedup of one draft at one batch and context over one number."""
 
-    model: Annotated[str, Column("Target model.")]
-    device: Annotated[str, Column("Device.")]
-    engine: Annotated[str, Column("Serving engine.")]
-    batch: Annotated[int, Column("Requests that decode together.")]
-    context: Annotated[int, Column("Cached tokens per request.")]
-    draft_tokens: Annotated[int, Column("Draft tokens per request and step.", "K")]
-    over: Annotated[
-        str, Column("`acceptance` of one token, `tokens_per_step` or `bandwidth_bytes_per_s`.")
-    ]
     own: Annotated[float | None, Column("Where the question lies; None where that is not known.")]
     own_speedup: Annotated[float | None, Column("The speedup there.")]
     crossings: Annotated[Sequence[CrossingRow], Column("Where the speedup is 1, increasing.")]

@@ -204,6 +204,28 @@ def test_a_cut_tree_says_what_it_cannot_tell(trace, limit, policy):
         assert np.all(getattr(known, name)[sure] >= getattr(true, name)[sure])
 
 
+def test_passes_of_a_paying_tree_are_bounded_where_its_children_were_cut():
+    """Its nodes are told exactly; how many levels were read in vain is not."""
+    whole = Expansions(
+        offsets=np.array([0, 8]),
+        parents=np.array([-1, -1, 1, -1, 3, 2, 2, 5], dtype=np.int16),
+        rank=np.array([0, 1, 0, 2, 0, 0, 1, 0], dtype=np.int8),
+        draft_prob=np.array([0.25, 0.25, 0.656, 0.156, 0.531, 0.5, 0.375, 0.6875], np.float16),
+        on_path=np.array([True] + [False] * 7),
+        nodes=9,
+        depth=6,
+        width=3,
+    )
+    first = {
+        name: getattr(whole, name)[:2] for name in ("parents", "rank", "draft_prob", "on_path")
+    }
+    cut = replace(whole, offsets=np.array([0, 2]), nodes=2, **first)
+    policy = TreePolicy(nodes=3, cost_ratio=0.25)
+    known, true = pick_trees(cut, policy), pick_trees(whole, policy)
+    assert known.exact.all() and (known.nodes, known.emitted) == (true.nodes, true.emitted)
+    assert (int(known.passes[0]), int(true.passes[0])) == (6, 3)
+
+
 @given(
     st.lists(st.floats(0.0, 1.0), max_size=12).map(lambda values: sorted(values, reverse=True)),
     st.floats(0.001, 1.0),

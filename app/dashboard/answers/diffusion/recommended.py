@@ -14,8 +14,7 @@ from app.dashboard.answers.diffusion.recordings import (
     shipped_recording,
 )
 from app.dashboard.asking import Asked
-from app.dashboard.device_numbers import DEVICE_NUMBERS
-from app.dashboard.question import scenario, where_asked
+from app.dashboard.question import WHERE, scenario, where_asked
 from app.dashboard.state import State, with_values
 from app.questions.optimize import OptimizeQuestion
 from costmodel.laws.refined_method import method_policy
@@ -34,20 +33,7 @@ from traces.kinds.refine_policy import CACHES, COMMIT_RULES, Cache, RefinePolicy
 # an entry that refines one block after the other; the policy replaces its rule, block and cache
 METHOD = "fast-dllm"
 POLICY = ("commit", "threshold", "block", "cache")
-ASKED = (
-    *(
-        "model",
-        "device",
-        *DEVICE_NUMBERS,
-        "engine",
-        "dtype",
-        "kv_dtype",
-        "draft_dtype",
-        "tp",
-        "draft",
-    ),
-    *("batch", "context", "seed", "agreement_ratio", *POLICY),
-)
+ASKED = (*WHERE, "agreement_ratio", *POLICY)
 USUAL_CACHE: Cache = "none"
 
 
