@@ -37,14 +37,14 @@ class DraftingCost(Row):
                 f" {plain(per_token)} KiB for each cached token"
             )
         fewer = (
-            f"{self.fewer_requests:,} fewer ({self.fewer_cached_tokens:,} cached tokens)"
+            f"{self.fewer_requests:,} fewer than without it ({self.fewer_cached_tokens:,} cached tokens)"
             if self.fewer_requests
             else "as many as without drafts"
         )
         return (
             f"what drafting costs: {memory}; {self.fitting_requests:,} requests of"
-            f" {self.context:,} tokens fit, {fewer}; tokens come"
-            f" {plain(self.tokens_per_delivery)} at once, every"
+            f" {self.context:,} tokens fit, {fewer}; a user gets"
+            f" {plain(self.tokens_per_delivery)} tokens together every"
             f" {plain(self.delivery_s / MILLI)} ms"
         )
 

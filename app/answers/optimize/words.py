@@ -253,7 +253,7 @@ def prompts_line(rows: Sequence[PromptsRow], source: Source) -> str:
         f"your prompts matter: with the {len(rows)} data sets that {here.method} was published on,"
         f" the speedup at batch {plain(here.batch)} goes from {slow.speedup:.2f} ({slow.data_set},"
         f" {slow.draft}) to {fast.speedup:.2f} ({fast.data_set}, {fast.draft}); this answer takes"
-        f" {here.data_set}, --drafter {named} another"
+        f" {here.data_set}; --drafter {named} takes another"
     )
 
 
