@@ -5,15 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.screenshots import CHROMIUM, FLAGS, PATIENCE_S, served
-from tests.browser.steps import ask, settled
+from tests.browser.screenshots import CHROMIUM, launched, patient, served
+from tests.browser.steps import DRAWN, ask, settled
 
 HERE = Path(__file__).parent
 DESKTOP = (1280, 800)
 FAILED = pytest.StashKey[bool]()
-# figures that are not hidden are drawn
-DRAWN = """() => [...document.querySelectorAll('.plot')]
-    .filter(place => !place.closest('[hidden]')).every(place => place.querySelector('svg.main-svg'))"""
 
 
 def pytest_collection_modifyitems(items):
@@ -50,7 +47,7 @@ def browser():
     could not bear."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        chromium = launched(started)
         yield chromium
         chromium.close()
 
@@ -73,7 +70,9 @@ def drawn(browser, files, request):
     def open_page(path, size=DESKTOP, scheme="light"):
         if page := pages.get((path, size, scheme)):
             return page
-        page = browser.new_page(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
+        page = patient(
+            browser.new_page(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
+        )
         page.on(
             "console",
             lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None,
@@ -104,8 +103,7 @@ def tabs(browser, server):
     context, wrong = browser.new_context(), []
 
     def new_tab():
-        page = context.new_page()
-        page.set_default_timeout(1000 * PATIENCE_S)
+        page = patient(context.new_page())
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on(
             "request",

@@ -76,10 +76,23 @@ def served(log, *, words=None):
                     break
                 assert process.poll() is None, log.read_text()
                 time.sleep(0.05)
+            else:
+                raise TimeoutError(f"no server after {PATIENCE_S:g} s: {log.read_text()}")
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
             process.wait(PATIENCE_S)
+
+
+def launched(started):
+    """The browser, which may be slow to start beside other work."""
+    return started.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=1000 * PATIENCE_S)
+
+
+def patient(page):
+    """A page that waits as long as a slow machine needs."""
+    page.set_default_timeout(1000 * PATIENCE_S)
+    return page
 
 
 def picture(page):
@@ -120,10 +133,9 @@ def main():
     FOLDER.mkdir(exist_ok=True)
     log = Path(os.environ.get("TMPDIR", "/tmp")) / "rooftree-screenshots.log"
     with served(log) as address, sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        chromium = launched(started)
         for name, query in PAGES.items():
-            page = chromium.new_page(viewport={"width": SIZE[0], "height": SIZE[1]})
-            page.set_default_timeout(1000 * PATIENCE_S)
+            page = patient(chromium.new_page(viewport={"width": SIZE[0], "height": SIZE[1]}))
             page.goto(f"{address}/?{query}")
             if name == "serving":
                 simulated(page)

@@ -10,11 +10,13 @@ pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not i
 
 from app.dashboard.state import State
 from tests.browser.steps import (
-    POLL_MS,
+    UNSIMULATED,
     dropped,
+    followed,
     headline,
     is_at,
     query,
+    settled,
     slid,
     taken_away,
     turned_to,
@@ -70,7 +72,7 @@ def test_a_part_of_a_link_that_cannot_be_is_left_out_in_words(asked, server):
     page.get_by_test_id("stAlert").nth(1).wait_for()
     assert page.get_by_test_id("stAlert").count() == 2
     assert "Left out of the link" in page.get_by_test_id("stAlert").first.inner_text()
-    page.locator("[data-part=charts]").wait_for()
+    settled(page)
     assert "fit" in headline(page)
 
 
@@ -124,27 +126,29 @@ def test_a_table_is_sorted_by_a_press_on_its_head(asked):
 def test_a_file_is_refused_in_words_and_a_recording_read_and_compared(asked, tmp_path):
     (tmp_path / "bad.jsonl").write_text("{" * 100)
     page = asked("page=trace&other_trace=" + RANKED)
-    dropped(page, tmp_path / "bad.jsonl")
-    page.get_by_test_id("stAlert").wait_for()
+    dropped(page, tmp_path / "bad.jsonl", refused=True)
     assert page.get_by_test_id("stException").count() == 0
     taken_away(page)
     dropped(page, shipped_traces()[-1])
     name = shipped_traces()[-1].name
-    page.get_by_text(f"{name}, tokens per step").wait_for()
+    assert page.get_by_text(f"{name}, tokens per step").count() == 1
     assert name in headline(page) and RANKED in headline(page)
     unfolded(page)
     region = page.get_by_role("region", name="Side by side")
     assert f"{RANKED}: tokens per step" in region.locator("thead").inner_text()
     taken_away(page)
-    page.get_by_text(f"{name}, tokens per step").wait_for(state="detached")
+    assert page.get_by_text(f"{name}, tokens per step").count() == 0
 
 
 def test_a_confidence_trace_is_uploaded_and_another_file_refused_in_words(asked):
     page = asked("page=diffusion&cache=dual")
     given(page, shipped_confidence()[0])
     page.locator(".rooftree-code").filter(has_text="YOUR-FILE").wait_for()
+    settled(page)
+    assert page.get_by_test_id("stAlert").count() == 0
     given(page, shipped_traces()[0])
     page.get_by_test_id("stAlert").wait_for()
+    settled(page)
     assert page.get_by_test_id("stException").count() == 0
     taken_away(page)
 
@@ -170,19 +174,18 @@ def test_a_simulation_is_cancelled(asked):
     page = asked("page=serving&count=2000&prompt_tokens=8192&output_tokens=8192&rate=50")
     page.get_by_role("button", name="Run the simulation").click()
     page.get_by_role("button", name="Cancel").click()
-    page.get_by_text("Press the button to simulate").wait_for()
+    page.get_by_text(UNSIMULATED).wait_for()
+    settled(page)  # until then the buttons of the run before stand beside it
     assert page.get_by_role("button", name="Cancel").count() == 0
     assert page.get_by_text("Goodput against load").count() == 0
 
 
 def test_another_measured_device_is_chosen(asked):
     page = asked("page=validation")
-    before = page.locator("[data-part=words]").inner_text()
-    page.locator(".st-key-asked-measured").get_by_role("combobox").click()
-    page.get_by_role("option").last.click()
-    page.wait_for_function(
-        "before => document.querySelector('[data-part=words]').innerText !== before",
-        arg=before,
-        polling=POLL_MS,
-    )
+    words = page.locator("[data-part=words]")
+    before = words.inner_text()
+    with followed(page):
+        page.locator(".st-key-asked-measured").get_by_role("combobox").click()
+        page.get_by_role("option").last.click()
+    assert words.inner_text() != before
     assert "measured" in query(page)

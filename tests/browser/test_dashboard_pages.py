@@ -22,6 +22,12 @@ MOST_SCREENS = {
 HEIGHT = "document.querySelector('[data-testid=stMain]').scrollHeight"
 SPILLING = """() => [...document.querySelectorAll(".rooftree-card")].filter(card =>
     card.querySelector(".main-svg").getBoundingClientRect().width > card.getBoundingClientRect().width + 1).length"""
+# a scheme that has just been chosen comes to what is drawn one after the other
+SHADED = """([part, ink, dark]) => {
+    const shades = [...document.querySelectorAll(part)].map(each =>
+        getComputedStyle(each)[ink].match(/\\d+/g).slice(0, 3).reduce((sum, level) => sum + Number(level), 0));
+    return shades.length > 0 && shades.every(shade => (shade > 3 * 128) === dark);
+}"""
 DARK = ("run", "hardware", "diffusion")  # what colours the others have is theirs as well
 GRAVE = ("serious", "critical")
 # (rule, part of the element's path): why it cannot be changed here
@@ -76,16 +82,9 @@ def test_every_page_is_drawn_in_both_schemes_without_grave_findings(page_of, nam
     charts = page.locator(".rooftree-card")
     assert charts.count() >= (1 if name == "pareto" else 2)
     assert page.locator(".rooftree-card .main-svg").count() >= charts.count()
-    page.wait_for_function(
-        f"() => ({SPILLING})() === 0"
-    )  # cards that come later make the first ones narrower
+    assert page.evaluate(SPILLING) == 0
     for part, ink in (("[data-testid=stApp]", "color"), (".rooftree-card .xtick text", "fill")):
-        shades = page.evaluate(  # at one look: a chart that is drawn anew changes its parts
-            "([part, ink]) => [...document.querySelectorAll(part)].map(each =>"
-            " getComputedStyle(each)[ink].match(/\\d+/g).map(Number))",
-            [part, ink],
-        )
-        assert shades and {sum(shade) > 3 * 128 for shade in shades} == {scheme == "dark"}, part
+        page.wait_for_function(SHADED, arg=[part, ink, scheme == "dark"])
     assert findings(page) == []
     if name != "serving":
         assert page.evaluate(HEIGHT) <= MOST_SCREENS.get(name, 3.0) * DESKTOP[1]
@@ -117,6 +116,7 @@ def test_a_phone_has_the_question_in_a_line_and_the_answer_on_the_first_screen(p
     page.keyboard.press("Escape")
     line.click()
     bar.wait_for(state="hidden")
+    settled(page)
 
 
 def test_a_grave_finding_is_seen(browser):

@@ -10,9 +10,10 @@ pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not i
 
 from app.cli.main import main
 from app.render.charts.charts import digits
-from tests.browser.screenshots import PATIENCE_S
+from tests.browser.screenshots import patient
 from tests.browser.steps import (
     commands,
+    followed,
     headline,
     is_at,
     query,
@@ -56,9 +57,9 @@ def test_eagle_3_on_four_h100_for_70b_at_batch_64_gives_the_command_that_optimiz
     assert "Nearest that holds: batch 57" in headline(page), (
         "in sixteen bits the cache does not fit"
     )
-    page.get_by_role("button", name="fp8 cache", exact=True).click()
-    page.get_by_text("Runner-up").wait_for()
-    settled(page)
+    with followed(page):
+        page.get_by_role("button", name="fp8 cache", exact=True).click()
+    assert page.get_by_text("Runner-up").count() == 1
     assert (
         "eagle-3" in headline(page)
         and "batch 64 " in headline(page)
@@ -109,9 +110,9 @@ def test_70b_on_one_device_is_one_press_from_an_answer(asked, capsys, tmp_path):
     slid_to(page, "tp", 1)
     assert "does not fit" in headline(page)
     page.keyboard.press("Escape")
-    page.get_by_role("button", name="tp 2", exact=True).click()
-    page.get_by_text("Whole batch", exact=True).wait_for()
-    settled(page)
+    with followed(page):
+        page.get_by_role("button", name="tp 2", exact=True).click()
+    assert page.get_by_text("Whole batch", exact=True).count() == 1
     agrees(page, capsys, tmp_path)
     slid(page, "batch")
     assert (query(page)["tp"], query(page)["batch"]) == ("2", "2"), "what was pressed stays"
@@ -124,8 +125,7 @@ def test_a_link_in_a_new_session_is_the_same_answer(asked, browser, capsys, tmp_
     slid(page, "batch")
     assert query(page)["batch"] == "24" and "batch 24 " in headline(page)
     elsewhere = browser.new_context()
-    again = elsewhere.new_page()
-    again.set_default_timeout(1000 * PATIENCE_S)
+    again = patient(elsewhere.new_page())
     again.goto(page.url)
     settled(again)
     assert (headline(again), commands(again)) == (headline(page), commands(page))
@@ -162,6 +162,7 @@ def test_a_model_is_typed_by_its_parameters_and_a_wrong_one_is_said(asked):
     assert query(page)["model"] == "dense-13b"
     typed(page, "model", "no-such-model", refused=True)
     page.get_by_test_id("stAlert").get_by_text("unknown model").wait_for()
+    settled(page)  # until then the answer of before stands under the words
     assert query(page)["model"] == "dense-13b"
     assert page.locator("[data-part=words]").count() == 0, "no answer to what was typed before"
     typed(page, "model", "llama-3.2-1b")
@@ -184,10 +185,10 @@ def test_a_config_of_ones_own_is_asked_about(asked, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config))
     page = asked()
     reached(page, "model")
-    page.locator(".st-key-file-of-model input[type=file]").set_input_files(
-        str(tmp_path / "config.json")
-    )
-    page.wait_for_function("location.search.includes('model=config-')")
-    settled(page)
+    with followed(page):
+        page.locator(".st-key-file-of-model input[type=file]").set_input_files(
+            str(tmp_path / "config.json")
+        )
+    assert query(page)["model"].startswith("config-")
     assert "--model config.json" in commands(page)[-1]
     assert "tmp" not in page.locator("[data-testid=stMain]").inner_text()

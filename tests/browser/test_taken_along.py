@@ -16,7 +16,17 @@ pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not i
 from app.cli.main import main
 from app.dashboard.state import State
 from costmodel.optimizers.recommend import DEFAULT_BATCHES
-from tests.browser.steps import POLL_MS, commands, dropped, headline, query, settled, simulated
+from tests.browser.screenshots import patient
+from tests.browser.steps import (
+    DRAWN,
+    UNSIMULATED,
+    commands,
+    dropped,
+    followed,
+    headline,
+    query,
+    simulated,
+)
 from traces.library import shipped_traces
 
 STEM = "rooftree-{}-llama-3.1-8b-batch-8-context-1024-1-h100-sxm-vllm-all-published"
@@ -33,12 +43,6 @@ def downloaded(page, button):
 def points(page, title):
     """The place by which the keyboard reaches the points of a chart."""
     return page.get_by_role("application", name=f"Points of {title}:")
-
-
-def followed(page, before):
-    """Wait until the address has left another one, and every chart follows."""
-    page.wait_for_function("before => location.href !== before", arg=before, polling=POLL_MS)
-    settled(page)
 
 
 def place_of(page, title, name, at):
@@ -103,13 +107,14 @@ def test_a_report_is_one_page_of_paper_without_a_network(asked, server, browser,
     assert name == f"{STEM.format('what-should-i-run')}.html"
     (tmp_path / name).write_bytes(content)
     wrong = []
-    report = browser.new_page(viewport={"width": 900, "height": 700}, color_scheme=scheme)
+    report = patient(browser.new_page(viewport={"width": 900, "height": 700}, color_scheme=scheme))
     report.on("pageerror", lambda error: wrong.append(str(error)))
     report.on(
         "request", lambda r: None if r.url.startswith(("file:", "data:")) else wrong.append(r.url)
     )
     report.goto((tmp_path / name).as_uri())
-    report.wait_for_function("document.querySelectorAll('.plot .main-svg').length >= 4")
+    report.wait_for_function(DRAWN)
+    assert report.locator(".plot").count() >= 2
     assert report.get_by_role("heading", level=1).inner_text() == headline(page)
     address = report.get_by_role("link").get_attribute("href")
     path, _, asked_there = address.partition("?")
@@ -127,8 +132,7 @@ def test_a_recording_of_ones_own_is_reported_and_named_in_the_tab(asked):
     page = asked("page=trace")
     dropped(page, shipped_traces()[-1])
     name = shipped_traces()[-1].name
-    page.locator("[data-part=words] h2").get_by_text(name).wait_for()
-    settled(page)
+    assert name in headline(page)
     assert page.title().endswith("a recording of my own")
     _, content = downloaded(page, "Download report")
     assert name in content.decode() and "rooftree-session" not in content.decode()
@@ -138,12 +142,11 @@ def test_a_recording_of_ones_own_is_reported_and_named_in_the_tab(asked):
 
 def test_a_point_that_is_pressed_is_the_question(asked):
     page = asked("page=run&batch=8")
-    before = page.url
     x, y = place_of(page, "Speedup", "eagle-3", DEFAULT_BATCHES.index(64))
     page.mouse.move(x, y)
     page.locator(".hoverlayer text", has_text="ms per token").first.wait_for()
-    page.mouse.click(x, y)
-    followed(page, before)
+    with followed(page):
+        page.mouse.click(x, y)
     assert query(page)["batch"] == "64" and "batch 64 " in headline(page)
     assert page.title().startswith("What should I run? llama-3.1-8b · batch 64")
 
@@ -157,9 +160,8 @@ def test_a_point_is_reached_by_arrows_and_asked_by_enter(asked):
     said = place.locator("xpath=..").locator("[aria-live]").inner_text()
     assert said.startswith("batch 2, context 256 tokens, K = ") and "per million" in said
     page.locator(".hoverlayer text", has_text="context 256").first.wait_for()
-    before = page.url
-    page.keyboard.press("Enter")
-    followed(page, before)
+    with followed(page):
+        page.keyboard.press("Enter")
     assert (query(page)["batch"], query(page)["context"]) == ("2", "256")
     assert "At batch 2 and context 256" in headline(page)
 
@@ -178,11 +180,11 @@ def test_charts_of_other_pages_ask_by_keyboard_too(asked, link, title, fields):
     points(page, title).focus()
     for _ in range(3):
         page.keyboard.press("ArrowRight")
-    before, asked_before = page.url, query(page)
-    page.keyboard.press("Enter")
-    followed(page, before)
+    before = query(page)
+    with followed(page):
+        page.keyboard.press("Enter")
     now = query(page)
-    assert all(now.get(name, State().model) != asked_before.get(name) for name in fields)
+    assert all(now.get(name, State().model) != before.get(name) for name in fields)
 
 
 def test_a_rate_of_a_load_is_asked_by_its_point(asked):
@@ -191,10 +193,9 @@ def test_a_rate_of_a_load_is_asked_by_its_point(asked):
     points(page, "Goodput against load").focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
-    before = page.url
-    page.keyboard.press("Enter")
-    page.wait_for_function("before => location.href !== before", arg=before, polling=POLL_MS)
-    page.get_by_text("Press the button to simulate").wait_for()
+    with followed(page):
+        page.keyboard.press("Enter")
+    assert page.get_by_text(UNSIMULATED).count() == 1
     assert float(query(page)["rate"]) > 0
 
 
