@@ -19,7 +19,7 @@ from app.dashboard.state import State
 from hardware_profiles.errors import InputError
 from traces.replay.confidence.compiled_grid import walk_prompt
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 
 
 def test_the_server_listens_on_this_machine_alone_by_default(monkeypatch):

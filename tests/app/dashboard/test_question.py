@@ -28,6 +28,7 @@ from costmodel.optimizers.drafters.named_drafters import drafter_source
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.loader import load_device
 from hardware_profiles.template import device_template
+from tests.costmodel.own_methods import forgotten
 from traces.library import shipped_traces
 
 CARD = device_template("my-card", like="rtx-4090").encode()
@@ -141,6 +142,15 @@ def test_a_devices_file_is_kept_by_its_content_and_its_link_works_here():
         deployment(State(device=elsewhere))
 
 
+@pytest.fixture
+def _methods_forgotten(monkeypatch):
+    """What the server is given here, no later test of the process finds in the library."""
+    monkeypatch.setattr("app.dashboard.held._methods", {})
+    with forgotten():
+        yield
+
+
+@pytest.mark.usefixtures("_methods_forgotten")
 def test_a_methods_file_is_kept_by_its_content_and_priced_as_the_command_line_does():
     slug = hold_method(OWN_METHOD)
     assert hold_method(OWN_METHOD) == slug and slug.startswith("mine-")

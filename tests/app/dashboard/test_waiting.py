@@ -9,7 +9,7 @@ from app.dashboard.answer import PageAnswer
 from app.dashboard.state import State
 from app.dashboard.waiting import waited
 
-PATIENCE_S = 30
+PATIENCE_S = 300
 
 
 def test_a_question_that_is_being_answered_is_not_answered_twice(monkeypatch):

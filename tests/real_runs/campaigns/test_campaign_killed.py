@@ -148,7 +148,7 @@ def test_killed_at_many_moments_and_resumed_equals_undisturbed(campaign_file, tm
 
     began = time.monotonic()
     child = started(undisturbed)
-    child.join(120)
+    child.join(600)
     whole_s = time.monotonic() - began
     assert child.exitcode == 0
     for _ in range(kills):
@@ -159,7 +159,7 @@ def test_killed_at_many_moments_and_resumed_equals_undisturbed(campaign_file, tm
         child.join()
     assert alive >= 1  # the first lives for a share of what the whole takes: it dies at work
     child = started(killed)
-    child.join(120)
+    child.join(600)
     assert child.exitcode == 0
     first, second = everything_but_times(undisturbed), everything_but_times(killed)
     assert [entry["state"] for entry in first["jobs"].values()] == ["finished"] * 4

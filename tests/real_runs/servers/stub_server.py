@@ -265,7 +265,7 @@ def serving(kind="llama.cpp", *, of=Stub, **options):
 
     thread = threading.Thread(target=lambda: asyncio.run(_listen(stub, tell)), daemon=True)
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(300)
     try:
         yield begun[0], stub
     finally:

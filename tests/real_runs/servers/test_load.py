@@ -40,7 +40,7 @@ def load(url, out, *, requests=None, **options):
     requests = requests or workload()
     server = identify(Address.parse(url))
     prompts = passages(requests, token_ids(server, read_prompts()), 0)
-    patience = Patience(connect_s=2.0, silence_s=20.0)
+    patience = Patience(connect_s=300.0, silence_s=300.0)
     return SentLoad(
         server=server, workload=requests, prompts=prompts, out=out, patience=patience, **options
     )

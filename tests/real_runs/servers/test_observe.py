@@ -15,7 +15,7 @@ from tests.real_runs.servers.prometheus_text import histogram
 from tests.real_runs.servers.stub_server import METRICS, serving
 from tests.traces.importers.samples import LLAMA_COUNTERS, VLLM_SCRAPES
 
-PATIENCE = Patience(connect_s=20.0, silence_s=20.0)
+PATIENCE = Patience(connect_s=300.0, silence_s=300.0)
 GAUGES = "# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running {}\n"
 LLAMA = """# TYPE llamacpp:n_decode_total counter
 llamacpp:n_decode_total {decodes}

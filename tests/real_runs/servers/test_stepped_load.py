@@ -34,7 +34,7 @@ def load(url, out, **changes):
         "workload": requests,
         "prompts": [(number, 2, 3, 4) for number in range(5)],
         "out": out,
-        "patience": Patience(connect_s=2.0, silence_s=20.0),
+        "patience": Patience(connect_s=300.0, silence_s=300.0),
         "labels": LABELS,
     }
     return SentLoad(**(options | changes))

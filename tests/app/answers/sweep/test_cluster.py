@@ -23,7 +23,7 @@ from tests.app.answers.sweep.conftest import PLAIN
 NODE = {"num_cpus": 1, "object_store_memory": 100 << 20, "node_ip_address": "127.0.0.1"}
 LISTENS = "0A"  # of a socket, in /proc/net/tcp
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
-LIMIT_S = 120
+LIMIT_S = 300
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from hardware_profiles.errors import InputError
 from tests.app.answers.sweep.conftest import PLAIN
 from tests.property_examples import examples
 
-LIMIT_S = 120
+LIMIT_S = 300
 
 
 def digest(path):

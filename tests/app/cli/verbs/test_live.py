@@ -126,7 +126,7 @@ def test_ctrl_c_says_how_to_go_on(rooftree, tmp_path):
         while len(stub.bodies) < 2 and process.poll() is None:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        stated = process.communicate(timeout=60)[1]
+        stated = process.communicate(timeout=300)[1]
         assert (
             process.returncode == 130
             and "what is finished is kept, and this goes on: rooftree load" in stated
