@@ -195,7 +195,8 @@ def ranked(pick: Pick, answer: Recommendation) -> dict[str, Any]:
         answer: what was found.
     """
     a = pick.acceptance
-    beyond = context_remark(pick.contender.setting.target, pick.context)
+    deployment = pick.contender.setting.deployment
+    beyond = context_remark(deployment.architecture, pick.context)
     return {
         **candidate(pick, answer.names[pick.contender.source]),
         **drafting(a),
@@ -203,7 +204,7 @@ def ranked(pick: Pick, answer: Recommendation) -> dict[str, Any]:
         "tree_source": a.tree_source or None,
         "proposal_ratio": a.proposal_ratio,
         "rule": a.rule or None,
-        "remark": "; ".join(filter(None, (a.remark, beyond))),
+        "remark": "; ".join(filter(None, (a.remark, beyond, deployment.unpriced_adapters))),
         "exit_layers": pick.configuration.exit_layers,
     }
 
