@@ -429,3 +429,10 @@ class Method:
     def drafted_by(self) -> str:
         """Who proposes what the target verifies: `none` or a proposer."""
         return self.draft[0].by if self.draft else "none"
+
+    @property
+    def goes_on_as(self) -> str:
+        """Whose published acceptance says how that of its drafts goes on where nobody measured it:
+        `block` where a token does not see those drafted before it, else who drafts.
+        """
+        return "block" if self.drafts_blocks else self.drafted_by

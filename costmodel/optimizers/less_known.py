@@ -158,7 +158,7 @@ def _rates(
         rates = tuple(acceptance_by_depth(counted, longest).tolist())
     if not rates:
         return None
-    by_depth = DepthRates(by_depth=rates, measured=len(rates), drafted_by=source.entry.drafted_by)
+    by_depth = DepthRates(by_depth=rates, measured=len(rates), drafted_by=source.entry.goes_on_as)
     return Source(method=source.method, kind="stated", rates=by_depth)
 
 

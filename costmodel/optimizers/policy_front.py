@@ -21,16 +21,18 @@ class PolicyPoint(Pick):
 
     Args:
         place: among the candidates.
-        tokens_per_s: of the whole batch; -inf where it does not fit the memory.
+        tokens_per_s: of the whole batch; -inf where it does not fit the memory or misses a limit.
         plain_tokens_per_s: of the model that it is compared with, decoded one token a pass with a
             KV cache.
-        meets: it may be chosen: it fits, and agrees as much as a floor.
+        fits: the memory holds it.
+        meets: it may be chosen: it is allowed, and agrees as much as a floor.
         on_front: nothing there is as fast and agrees more.
     """
 
     place: int
     tokens_per_s: float
     plain_tokens_per_s: float
+    fits: bool
     meets: bool
     on_front: bool = False
 
@@ -41,8 +43,8 @@ class PolicyPoint(Pick):
         return self.acceptance.played.policy
 
     @property
-    def fits(self) -> bool:
-        """Whether the memory holds it."""
+    def allowed(self) -> bool:
+        """Whether the memory holds it and it meets the limits of latency."""
         return bool(np.isfinite(self.tokens_per_s))
 
     @property
@@ -53,7 +55,7 @@ class PolicyPoint(Pick):
 
 def policy_points(optimum: Optimum, *, batch: int, context: int, floor: float) -> list[PolicyPoint]:
     """The policies at a batch and context: those that may be chosen first, fastest first, then the
-    others, fastest first, then those that do not fit.
+    others, fastest first, then those that do not fit or miss a limit.
 
     Args:
         optimum: what was found, with its evaluations.
@@ -76,11 +78,17 @@ def policy_points(optimum: Optimum, *, batch: int, context: int, floor: float) -
             place=place,
             tokens_per_s=float(speed),
             plain_tokens_per_s=batch / float(compared.plain.total_s),
+            fits=bool(fits),
             meets=bool(np.isfinite(speed)) and agrees(candidate, floor),
         )
         for evaluation in optimum.evaluations
-        for place, (candidate, speed) in enumerate(
-            zip(evaluation.contender.candidates, evaluation.speeds[at], strict=True)
+        for place, (candidate, speed, fits) in enumerate(
+            zip(
+                evaluation.contender.candidates,
+                evaluation.speeds[at],
+                evaluation.fits[at],
+                strict=True,
+            )
         )
         if candidate.played is not None
     ]

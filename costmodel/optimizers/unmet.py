@@ -13,8 +13,9 @@ import numpy as np
 from costmodel.answers.estimate import Setting, footprint_of, step_cost
 from costmodel.answers.first_token import unloaded_first_token_s
 from costmodel.answers.fit import require_fit
+from costmodel.answers.workload import Limits
 from costmodel.laws.acceptance import Acceptance
-from costmodel.optimizers.allowed import Contender
+from costmodel.optimizers.allowed import Contender, agrees
 from costmodel.optimizers.pricing import Evaluation
 from hardware_profiles.errors import InfeasibleError
 from hardware_profiles.units import MILLI
@@ -46,7 +47,7 @@ class UnmetPoint(Unmet):
         context: cached tokens per request.
         contender: whose candidate comes nearest.
         acceptance: that candidate: plain decoding where memory is missed, else the one of least
-            time per token, or of most agreement.
+            time per token (of masked blocks among those that agree enough), or of most agreement.
         misses: `memory`, the `limits` of latency, or `quality`.
     """
 
@@ -122,8 +123,16 @@ def unmet_at(
     misses: Literal["memory", "limits", "quality"]
     policies = [entry for entry in fitting if entry[2].played]
     if floor is not None and policies:
-        _, contender, nearest = max(policies, key=lambda entry: entry[2].agreement or 0.0)
-        misses, reason = "quality", disagreement(nearest, floor)
+        agreeing = [entry for entry in policies if agrees(entry[2], floor)]
+        if agreeing:
+            speed, contender, nearest = max(agreeing, key=lambda entry: entry[0])
+            misses, reason = (
+                "limits",
+                f"{where}: {_slowness(nearest, batch / speed, limits, floor)}",
+            )
+        else:
+            _, contender, nearest = max(policies, key=lambda entry: entry[2].agreement or 0.0)
+            misses, reason = "quality", disagreement(nearest, floor)
     elif memory := _memory_words(setting, plain, batch, context, where):
         contender, nearest, misses, reason = first, plain, "memory", memory
     else:
@@ -148,6 +157,17 @@ def unmet_at(
         acceptance=nearest,
         misses=misses,
         reason=reason,
+    )
+
+
+def _slowness(nearest: Acceptance, tpot_s: float, limits: Limits, floor: float) -> str:
+    """That no policy of masked blocks that agrees enough meets the limits, and what the fastest of
+    them does.
+    """
+    assert nearest.played is not None
+    return (
+        f"no policy that agrees on {floor:.1%} of the tokens meets {limits.words}; the fastest of them,"
+        f" {nearest.played.policy.name}, has TPOT {_milliseconds(tpot_s)}"
     )
 
 

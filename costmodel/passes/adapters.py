@@ -3,14 +3,15 @@
 Every product of attention and of dense feed-forward layers has two small ones beside it: its inputs
 shrink to the rank of the request's adapter and expand to its outputs, to which they are added.
 Adapters that several requests of a pass use are read once; their slots in memory are of the
-highest rank, filled or not, as vLLM allocates them. Leaves out routed experts and recurrent layers,
-whose adapters no engine of ours loads alike, and adapters that are fetched while requests wait.
+highest rank, filled or not, as vLLM allocates them. Leaves out adapters of routed experts, which few
+are trained on although vLLM holds slots for them, and of recurrent layers (`unpriced` says so), and
+adapters that are fetched while requests wait.
 
 Reference: Chen et al. 2023, "Punica" (arXiv:2310.18547), section 4; Sheng et al. 2023, "S-LoRA"
 (arXiv:2311.03285), sections 5 and 6; vLLM's `lora_shrink` and `lora_expand` (v1/punica_wrapper).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,13 +19,15 @@ import numpy as np
 
 from costmodel.adapter_limits import MOST_ADAPTERS, MOST_RANK
 from costmodel.architectures.architecture import Architecture, Block
+from costmodel.architectures.attention import Projection
 from costmodel.passes.ops import Array, Number, Work
 from costmodel.passes.sharding import sharded
 from hardware_profiles.errors import InputError
+from hardware_profiles.units import GIB
 
 WEIGHT_BYTES = 2.0  # of an adapter, in 16 bits whatever the target's format is
 # products that several modules of a checkpoint are packed into, each with an adapter of its own
-_MODULES = {"qkv": 3, "kv": 2, "gate_up": 2, "shared_gate_up": 2}
+_MODULES = {"qkv": 3, "kv": 2, "gate_up": 2, "shared_gate_up": 2, "expert_gate_up": 2}
 _WITHOUT = ("router", "latent_down", "latent_up", "index_q", "index_k", "index_weights")
 _OTHER_LAYERS = ("state_", "cross_")
 
@@ -94,6 +97,40 @@ def adapter_bytes(architecture: Architecture, adapters: Adapters, tensor_paralle
     return adapters.count * WEIGHT_BYTES * values
 
 
+def unpriced(architecture: Architecture, adapters: Adapters | None, tensor_parallel: int) -> str:
+    """What the price of adapters leaves out of a model; empty for nothing.
+
+    Example:
+        >>> from costmodel.architectures.library import load_model
+        >>> unpriced(load_model("qwen3-30b-a3b"), Adapters(count=8, rank=16), 1)
+        "adapters of routed experts have no price; vLLM's slots for them take about 12.4 GiB of each device"
+
+    Args:
+        architecture: of the target.
+        adapters: that are resident; None: there are none.
+        tensor_parallel: devices that share the target.
+    """
+    if adapters is None:
+        return ""
+    values = sum(
+        count * block.feed_forward.experts * pair.weights(adapters.rank)
+        for block, count in architecture.blocks
+        for pair in _pairs_beside(
+            block.feed_forward.expert_projections(architecture.hidden), tensor_parallel
+        )
+    )
+    slots = adapters.count * WEIGHT_BYTES * values / GIB
+    words = []
+    if slots:
+        words.append(
+            "adapters of routed experts have no price; vLLM's slots for them take about"
+            f" {slots:.3g} GiB of each device"
+        )
+    if architecture.is_recurrent:
+        words.append("adapters of recurrent layers have no price")
+    return "; ".join(words)
+
+
 def adapter_work(
     block: Block,
     adapters: Adapters,
@@ -139,7 +176,11 @@ def adapter_work(
 
 
 def _pairs(block: Block, hidden: int, tensor_parallel: int) -> Iterator[_Pair]:
-    for projection in block.projections(hidden):
+    yield from _pairs_beside(block.projections(hidden), tensor_parallel)
+
+
+def _pairs_beside(projections: Sequence[Projection], tensor_parallel: int) -> Iterator[_Pair]:
+    for projection in projections:
         role = projection[0]
         if role in _WITHOUT or role.startswith(_OTHER_LAYERS):
             continue

@@ -389,10 +389,11 @@ def _attention(
                 dtype,
                 requests=b,
                 query_tokens=n,
-                context=read,
+                context=context,
                 heads=heads,
                 head_dim=attention.head_dim,
                 block_tokens=together,
+                window=attention.window,
             )
         split = kernels.split_attention(
             d.device,
@@ -412,11 +413,12 @@ def _attention(
             work,
             requests=b,
             query_tokens=n,
-            context=read,
+            context=context,
             heads=heads,
             kv_heads=kv_heads,
             dtype=dtype,
             block_tokens=together,
+            window=attention.window,
         )
         # kernels of two libraries: several never take less than one
         alone = Work(work.flops / n, work.bytes)

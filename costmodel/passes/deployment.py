@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from costmodel.architectures.architecture import Architecture
-from costmodel.passes.adapters import Adapters
+from costmodel.passes.adapters import Adapters, unpriced
 from costmodel.passes.expert_kernels import ExpertKernel
 from costmodel.passes.kernels.communication import Reductions
 from costmodel.passes.ops import Array
@@ -145,6 +145,11 @@ class Deployment:
                 " measured; use calibrated"
             )
             raise InputError(rule, key="fidelity", value=self.fidelity)
+
+    @property
+    def unpriced_adapters(self) -> str:
+        """What the price of adapters leaves out, in words; empty for nothing."""
+        return unpriced(self.architecture, self.adapters, self.tensor_parallel)
 
     @property
     def scales_by_block(self) -> bool:

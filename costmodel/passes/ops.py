@@ -68,7 +68,11 @@ def attention_context(
     """Cached positions that one query token reads on average, with its share of the new tokens.
 
     With n new tokens in blocks of B that see each other both ways: c + (n + min(n, B))/2; causal is
-    B = 1.
+    B = 1. A window cuts every token's own number, so that parts of a prompt add up to the whole.
+
+    Example:
+        >>> float(attention_context(6, 0, 4))  # (1 + 2 + 3 + 4 + 4 + 4) / 6
+        3.0
 
     Args:
         query_tokens: new tokens per request n, >= 1.
@@ -78,8 +82,24 @@ def attention_context(
     """
     n = np.asarray(query_tokens, dtype=np.float64)
     own = np.minimum(n, float(block_tokens)) if block_tokens > 1 else 1.0 if block_tokens else n
-    reach = np.asarray(context, dtype=np.float64) + (n + own) / 2.0
-    return reach if window is None else np.minimum(reach, float(window))
+    return mean_reach(n, context, own, None if window is None else float(window))
+
+
+def mean_reach(new: Number, context: Number, together: Number, most: float | None) -> Array:
+    """Mean over n / B blocks of new tokens of min(c + B i, most), where block i = 1, 2, .. ends.
+
+    Args:
+        new: n, new tokens.
+        context: c, cached tokens before them.
+        together: B, tokens of a block.
+        most: that a block reaches; None: no limit.
+    """
+    n, c, block = (np.asarray(x, dtype=np.float64) for x in (new, context, together))
+    if most is None:
+        return np.asarray(c + (n + block) / 2.0)
+    blocks = n / block
+    below = np.clip(np.floor((most - c) / block + 1e-9), 0.0, blocks)  # that the limit lets whole
+    return np.asarray(most - below / blocks * (most - c - block * (below + 1.0) / 2.0))
 
 
 def attention(

@@ -6,7 +6,7 @@ python -m tests.validation_page.nearest SCORE/score.json
 
 import csv
 import json
-import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -168,6 +168,13 @@ def write(rows: Sequence[Row]) -> None:
         )
 
 
-if __name__ == "__main__":
-    score = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+def main() -> None:
+    """Write the table of the score that is named."""
+    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument("score", type=Path, help="score.json that left out families")
+    score = json.loads(parser.parse_args().score.read_text(encoding="utf-8"))
     write([*serving(score), *drafted(), *own()])
+
+
+if __name__ == "__main__":
+    main()

@@ -7,7 +7,7 @@ how anything is measured.
 
 import csv
 import json
-import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from statistics import mean
@@ -336,7 +336,9 @@ def text() -> str:
 
 def main() -> int:
     """Write the page; with `--check`, 1 where it is not what the results say."""
-    if "--check" in sys.argv:
+    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; 1 where it differs")
+    if parser.parse_args().check:
         return int(PAGE.read_text(encoding="utf-8") != text())
     PAGE.write_text(text(), encoding="utf-8")
     return 0

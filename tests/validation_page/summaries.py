@@ -19,9 +19,9 @@ are ours. Results of our own runs are read where they are committed (`real_runs/
 
 import csv
 import json
-import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -276,28 +276,30 @@ def _value(text: str) -> object:
         return text
 
 
-def main(words: Iterable[str]) -> None:
+def main() -> None:
     """Write the table named first, of the file or folder named second."""
-    name, place = words
-    source = Path(place)
     of_reference_data = {
         "chosen-shapes": chosen,
         "vllm-speedups": vllm_speedups,
         "kernels": kernels,
     }
-    if name in of_reference_data:
-        rows = of_reference_data[name](source)
+    of_answers = {
+        "unseen-serving": unseen_serving,
+        "unseen-serving-other-halves": unseen_serving,
+        "peers": peers,
+        "published-numbers": published_numbers,
+        "trace-losses": trace_losses,
+    }
+    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=[*of_answers, *of_reference_data])
+    parser.add_argument("source", type=Path, help="JSON of an answer, or folder of reference data")
+    asked = parser.parse_args()
+    if asked.name in of_reference_data:
+        rows = of_reference_data[asked.name](asked.source)
     else:
-        made = {
-            "unseen-serving": unseen_serving,
-            "unseen-serving-other-halves": unseen_serving,
-            "peers": peers,
-            "published-numbers": published_numbers,
-            "trace-losses": trace_losses,
-        }
-        rows = made[name](json.loads(source.read_text(encoding="utf-8")))
-    write(name.replace("-", "_"), rows)
+        rows = of_answers[asked.name](json.loads(asked.source.read_text(encoding="utf-8")))
+    write(asked.name.replace("-", "_"), rows)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -3,12 +3,24 @@ together."""
 
 import pytest
 
-from tests.validation_page import page
+from tests.validation_page import nearest, page, summaries
 from tests.validation_page.summaries import chosen, kernels, read, vllm_speedups
 
 
 def test_the_page_is_what_make_validation_writes():
     assert page.PAGE.read_text(encoding="utf-8") == page.text(), "run `make validation`"
+
+
+@pytest.mark.parametrize("command", [page, summaries, nearest])
+def test_commands_say_what_they_take_and_write_nothing_then(command, monkeypatch, capsys):
+    before = page.PAGE.stat().st_mtime_ns
+    monkeypatch.setattr("sys.argv", ["command", "--help"])
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    said = capsys.readouterr().out
+    assert ended.value.code == 0 and said.startswith("usage:")
+    assert (command.__doc__ or "").splitlines()[0] in said
+    assert page.PAGE.stat().st_mtime_ns == before
 
 
 def test_the_readme_says_what_the_page_says(root):

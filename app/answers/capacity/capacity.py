@@ -85,7 +85,10 @@ def answer(question: CapacityQuestion) -> Answer:
             if drafts.source is not None and drafts.drafts
             else None
         ),
-        remarks=numbers_words(drafts.source if drafts.drafts else None, drafts.drafts),
+        remarks=[
+            *numbers_words(drafts.source if drafts.drafts else None, drafts.drafts),
+            *_unpriced([plan.service.setting for plan in planned if plan.service is not None]),
+        ],
     )
 
 
@@ -167,6 +170,12 @@ def _inputs(
         draft_tokens=None if drafts.shapes else ",".join(map(str, drafts.lengths)),
         set=question.overrides or [],
     )
+
+
+def _unpriced(settings: Sequence[Setting]) -> list[str]:
+    """What the price of adapters leaves out, once for every plan where it differs."""
+    words = dict.fromkeys(setting.deployment.unpriced_adapters for setting in settings)
+    return [f"{said}." for said in words if said]
 
 
 def _assumptions(settings: Sequence[Setting]) -> PlanAssumptions:

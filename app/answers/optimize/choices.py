@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from app.answers.cells import MarkedCell
 from app.answers.drafting import draft_words, drafting
 from app.answers.drafting_cost import drafting_cost
@@ -193,7 +195,8 @@ def ranked(pick: Pick, answer: Recommendation) -> dict[str, Any]:
         answer: what was found.
     """
     a = pick.acceptance
-    beyond = context_remark(pick.contender.setting.target, pick.context)
+    deployment = pick.contender.setting.deployment
+    beyond = context_remark(deployment.architecture, pick.context)
     return {
         **candidate(pick, answer.names[pick.contender.source]),
         **drafting(a),
@@ -201,7 +204,7 @@ def ranked(pick: Pick, answer: Recommendation) -> dict[str, Any]:
         "tree_source": a.tree_source or None,
         "proposal_ratio": a.proposal_ratio,
         "rule": a.rule or None,
-        "remark": "; ".join(filter(None, (a.remark, beyond))),
+        "remark": "; ".join(filter(None, (a.remark, beyond, deployment.unpriced_adapters))),
         "exit_layers": pick.configuration.exit_layers,
     }
 
@@ -230,21 +233,28 @@ def choice(picked: search.Choice, answer: Recommendation) -> ChoiceRow:
     return ChoiceRow(**ranked(picked, answer), **estimated(picked, answer))
 
 
-def unmet_rows(unmet: Sequence[UnmetPoint], limits: Limits) -> list[MarkedCell]:
+def unmet_rows(
+    unmet: Sequence[UnmetPoint], limits: Limits, floor: float | None
+) -> list[MarkedCell]:
     """Batches and contexts at which nothing is allowed, each with the nearest changes that were
     tried and do.
+
+    Args:
+        unmet: what has no answer.
+        limits: of latency.
+        floor: least agreement of policies of masked blocks; None: there is none.
     """
-    return [_unmet_row(cell, limits) for cell in unmet]
+    return [_unmet_row(cell, limits, floor) for cell in unmet]
 
 
-def _unmet_row(unmet: UnmetPoint, limits: Limits) -> MarkedCell:
+def _unmet_row(unmet: UnmetPoint, limits: Limits, floor: float | None) -> MarkedCell:
     configuration = unmet.contender.configuration
     tried = list(unmet.contender.candidates) if limits.limited else [unmet.acceptance]
 
     def holds(placed: DecodingConfiguration, at: Setting, batch: int, context: int) -> bool:
         contender = Contender(configuration=placed, setting=at, candidates=tried)
-        evaluation = evaluate(contender, batch=batch, context=context, limits=limits)
-        return bool(evaluation.allowed.any())
+        evaluation = evaluate(contender, batch=batch, context=context, limits=limits, floor=floor)
+        return bool(np.isfinite(evaluation.value).any())
 
     nearest = (
         []  # other places hold the same policies

@@ -34,6 +34,7 @@ from app.questions.resolve.refining import (
     stated_rules,
 )
 from costmodel.answers.refine_breakeven import needed_pace
+from costmodel.answers.workload import Limits
 from costmodel.laws.refined_method import method_policy
 from costmodel.method_library import load_method
 from costmodel.optimizers.candidates.policy_grid import policy_grid
@@ -78,7 +79,6 @@ _REFUSED: Mapping[str, str] = {
     "draft": "masked blocks are drafted by no other model",
     "exit_layer": "masked blocks are drafted by no part of the model",
 }
-_WITHOUT_LOAD = {"slo_tpot": "is not a limit of this search; --quality-floor is"}
 _WITH_LOAD = {"against": "compares at a steady batch, and --search full is under a load"}
 
 
@@ -132,7 +132,7 @@ def masked_policies(question: OptimizeQuestion) -> MaskedPolicies | None:
     )
     full = question.search == "full"
     stated = dict.fromkeys(names_in(AcceptanceOptions), accepted)
-    refuse(question, {**_REFUSED, **stated, **(_WITH_LOAD if full else _WITHOUT_LOAD)})
+    refuse(question, {**_REFUSED, **stated, **(_WITH_LOAD if full else {})})
     if not question.trace:
         raise InputError(_next_steps(question), key="--trace")
     method = question.method
@@ -187,7 +187,7 @@ def _next_steps(question: OptimizeQuestion) -> str:
 def policy_rows(
     answer: Recommendation, floor: float, seed: int
 ) -> tuple[list[PolicyRow], list[PolicyRow]]:
-    """The policy that is chosen at every batch and context, and all others there that fit.
+    """The policy that is chosen at every batch and context, and all others that are allowed there.
 
     Args:
         answer: what was found.
@@ -208,7 +208,7 @@ def policy_rows(
 def rows_at(
     answer: Recommendation, *, batch: int, context: int, floor: float, seed: int
 ) -> list[PolicyRow]:
-    """The policies that fit at one batch and context, in their order; the first and those on the
+    """The policies that are allowed at one batch and context, in their order; the first and those on the
     front with intervals.
 
     Args:
@@ -224,7 +224,7 @@ def rows_at(
         if at.on_front or (at.meets and place == 0)
         else _row(at, answer)
         for place, at in enumerate(points)
-        if at.fits
+        if at.allowed
     ]
 
 
@@ -236,20 +236,22 @@ def unplayed_rows(compared: ComparedDrafters) -> list[MarkedCell]:
     ]
 
 
-def unfit_rows(answer: Recommendation) -> list[MarkedCell]:
-    """Policies that do not fit the memory at a batch and context where others do."""
+def unfit_rows(answer: Recommendation, limits: Limits) -> list[MarkedCell]:
+    """Policies that do not fit the memory, or miss the limits, at a batch and context where others
+    are allowed.
+    """
     return [
         MarkedCell(
             **_named(answer),
             batch=at.batch,
             context=at.context,
             draft=draft_words(at.acceptance),
-            misses="memory",
-            reason="does not fit the memory",
+            misses="limits" if at.fits else "memory",
+            reason=f"does not meet {limits.words}" if at.fits else "does not fit the memory",
         )
         for best in answer.winners
         for at in policy_points(answer.optimum, batch=best.batch, context=best.context, floor=0.0)
-        if not at.fits
+        if not at.allowed
     ]
 
 

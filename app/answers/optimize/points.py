@@ -172,6 +172,7 @@ def _searched(
     none, and the most users within the limits.
     """
     configured = _configured(question, common)
+    floor = None if common.masked is None else common.masked.floor
 
     def search(cell: ModelCell) -> Recommendation | NothingAllowedError[UnmetPoint]:
         configuration, sources = configured(cell)
@@ -183,7 +184,6 @@ def _searched(
             progress=progress,
             **common.axes,
         )
-        floor = None if common.masked is None else common.masked.floor
         within.extend(users_within(drafters, question.context, common.limits, floor=floor))
         try:
             return searched(
@@ -218,12 +218,12 @@ def _searched(
                     for b in question.batch
                 ]
             elif isinstance(result, NothingAllowedError):
-                unmet += unmet_rows(result.unmet, common.limits)
+                unmet += unmet_rows(result.unmet, common.limits, floor)
             else:
                 searches.append(result)
-                unmet += unmet_rows(result.optimum.unmet, common.limits)
+                unmet += unmet_rows(result.optimum.unmet, common.limits, floor)
                 if common.masked is not None:
-                    unmet += [*unplayed_rows(result), *unfit_rows(result)]
+                    unmet += [*unplayed_rows(result), *unfit_rows(result, common.limits)]
     return searches, unmet, within
 
 

@@ -361,9 +361,10 @@ def _winners(
     """One table of the winner at every batch and context, why others cannot be, and the limits."""
     cells = [cell for answer in answers for cell in answer.rankings.cells]
     unmet = [row for row in unmet if row.draft is None]
-    masked = any(answer.quality is not None for answer in answers)
+    masked = inputs["quality_floor"] is not None
     chosen = [row for answer in answers for row in answer.rankings.choices] if masked else cells
     run, agrees = (_POLICY, ["agreement"]) if masked else (["run"], [])
+    times = ["tpot_s"] if masked else ["tpot_s", "plain_tpot_s", "ttft_s"]
     rows: list[CellRow | ChoiceRow | MarkedCell] = [*chosen, *unmet]
     names = [name for name in LISTED if len({str(getattr(row, name)) for row in rows}) > 1]
     order = {
@@ -402,7 +403,7 @@ def _winners(
             *agrees,
             "tokens_per_s",
             "speedup",
-            *(["tpot_s", "plain_tpot_s", "ttft_s"] if limits.limited and not masked else []),
+            *(times if limits.limited else []),
             *beside,
         ],
         caption=words.policy_caption(inputs["against"]) if masked else words.caption(searches),
@@ -413,7 +414,5 @@ def _winners(
     yield from map(folded, words.cell_lines(cells, searches))
     yield from reason_lines(unmet, names)
     if limits.limited:
-        yield (
-            f"limits: {limits.words}; TTFT is that of a prompt as long as the context, processed"
-            " alone"
-        )
+        first_tokens = "; TTFT is that of a prompt as long as the context, processed alone"
+        yield f"limits: {limits.words}{'' if masked else first_tokens}"

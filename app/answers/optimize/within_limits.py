@@ -86,7 +86,7 @@ class UsersWithin(Row):
         """How many users are served within the limits, how fast and at what price."""
         where = f"{self.limit_words} at context {self.context:,}"
         if not self.users or self.tokens_per_s is None:
-            return f"{where}: no user, whatever is drafted"
+            return f"{where}: no user, whatever is run"
         most = served_words(self.users, self.tokens_per_s, self.usd_per_million_tokens)
         return f"{where}: {most}"
 
@@ -94,6 +94,11 @@ class UsersWithin(Row):
     def words(self) -> str:
         """The same, with what runs there and what one user more misses."""
         return f"{self.served}, {self.run_at_most}" if self.users else self.served
+
+    @property
+    def sentences(self) -> list[str]:
+        """All that is said of the limits: what they allow, and what would serve more users."""
+        return [part for part in (self.words, self.more_words) if part]
 
     @property
     def run_at_most(self) -> str:

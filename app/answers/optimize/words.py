@@ -69,9 +69,13 @@ def cell_lines(cells: Sequence[CellRow], searches: Sequence[Recommendation]) -> 
     if any(lopsided(c.tokens_per_s, c.tokens_per_s_interval) for c in cells):
         yield LOPSIDED
     remarks = (
-        context_remark(cell.winner.contender.setting.target, cell.winner.context)
+        remark
         for search in searches
         for cell in search.optimum.cells
+        for remark in (
+            context_remark(cell.winner.contender.setting.target, cell.winner.context),
+            cell.winner.contender.setting.deployment.unpriced_adapters,
+        )
     )
     yield from filter(None, dict.fromkeys(remarks))
 

@@ -341,7 +341,7 @@ def _point(cell: _Cell, a: Acceptance, batch: int, context: int, wanted: _Wanted
         **cost(setting, result, batch=batch, context=context),
         "limit": str(result.step.limit),
         "rule": a.rule or None,
-        "remark": "; ".join(filter(None, (a.remark, beyond))),
+        "remark": "; ".join(filter(None, (a.remark, beyond, setting.deployment.unpriced_adapters))),
         **drafting(a),
         "dominant_uncertainty": uncertain_terms(setting, result),
     }

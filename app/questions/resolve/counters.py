@@ -94,6 +94,13 @@ def as_run(question: OptimizeQuestion, running: Running) -> tuple[OptimizeQuesti
     if facts.tensor_parallel is not None and "tp" not in question.stated:
         taken["tp"] = facts.tensor_parallel
         words.append(f"--tp {facts.tensor_parallel}")
+    has_adapters = facts.max_loras is not None and facts.adapters is not None
+    if has_adapters and "max_loras" not in question.stated:
+        taken["max_loras"] = facts.max_loras
+        several = "s" * (facts.adapters != 1)
+        words.append(
+            f"--max-loras {facts.max_loras} (requests ran with {facts.adapters} adapter{several})"
+        )
     engine = load_engine(taken.get("engine", question.engine.partition(",")[0].strip()))
     cache_tokens = facts.tokens(engine.memory.block_tokens)
     if cache_tokens is not None and question.engine_log is None:
@@ -101,7 +108,9 @@ def as_run(question: OptimizeQuestion, running: Running) -> tuple[OptimizeQuesti
         words.append(f"a cache of {cache_tokens:,} tokens")
     if facts.max_requests is not None:
         words.append(f"at most {facts.max_requests:,} requests in flight")
+    rank = f"--max-lora-rank {question.max_lora_rank}"
     defaults = {
+        **({"max_lora_rank": rank} if "max_loras" in taken else {}),
         "device": f"--device {question.device}",
         "tp": f"--tp {question.tp}",
         "context": f"--context {','.join(map(str, question.context))}",

@@ -180,7 +180,7 @@ def _head(answer: Rankings) -> str:
 
 def _within(answer: Rankings) -> str:
     """How many users the limits allow, and what would serve more; empty without limits."""
-    words = (part for row in answer.within_limits for part in (row.words, row.more_words) if part)
+    words = (part for row in answer.within_limits for part in row.sentences)
     return "".join(f"<p>{escape(part[:1].upper() + part[1:])}.</p>" for part in words)
 
 

@@ -50,6 +50,47 @@ _HEADS = (
 """Draft heads that draft in turn (EAGLE, multi-token prediction) beyond one known position (14
 figures), and beyond two or more (19 fits). Source: the shipped `costmodel/acceptance_library/data`, entries with rates
 by position."""
+_BLOCKS = (
+    (
+        0.837,
+        0.856,
+        0.888,
+        0.937,
+        0.967,
+        0.980,
+        0.983,
+        0.988,
+        0.996,
+        0.998,
+        1.006,
+        1.030,
+        1.110,
+        1.346,
+        1.379,
+        1.515,
+    ),
+    (
+        0.862,
+        0.927,
+        0.959,
+        0.972,
+        0.977,
+        0.983,
+        0.986,
+        0.989,
+        1.002,
+        1.006,
+        1.009,
+        1.013,
+        1.023,
+        1.034,
+        1.074,
+        1.105,
+    ),
+)
+"""Drafters of a block in one pass, whose tokens do not see those before them (14 figures, 25 fits): 11 figures
+of DSpark from the same source, and single results of DFlash and P-EAGLE (vllm pull requests 38300,
+43010 and 32628), which are no acceptance to expect of their methods."""
 _ALL = (
     (
         0.841,
@@ -91,20 +132,22 @@ _ALL = (
 """All drafters of the same source (26 figures, 40 fits). ASSUMED for draft models, of which it has
 none, and for look-ups, of which it has one."""
 
+_FIGURES = {"head": _HEADS, "block": _BLOCKS}
+
 
 def ratio_cases(drafted_by: str, known_tokens: int) -> tuple[float, ...]:
     """By how much a token's acceptance, given those before it, changes per position: equally likely
     ratios, ascending.
 
     Args:
-        drafted_by: who drafts, as methods' entries say it; drafters that the library hardly knows
-            take all figures.
+        drafted_by: whose figures, as `costmodel.method.Method.goes_on_as` says it; drafters that
+            the library hardly knows take all figures.
         known_tokens: positions that are known, >= 1.
 
     >>> ratio_cases("head", 1)[0], len(ratio_cases("head", 3))
     (0.791, 16)
     """
-    return (_HEADS if drafted_by == "head" else _ALL)[min(known_tokens, 2) - 1]
+    return _FIGURES.get(drafted_by, _ALL)[min(known_tokens, 2) - 1]
 
 
 @cache

@@ -134,7 +134,7 @@ class DepthRates:
                 f"acceptance is known to K={known_tokens} and used to K={draft_tokens}; each further token"
                 f" is taken to be accepted {usual_ratio(self.drafted_by, known_tokens):.2f} times as often"
                 f" as the one before it, {low:.2f} to {high:.2f} in the interval, as published"
-                " drafters are"
+                f" drafters{_of_blocks(self.drafted_by)} are"
             )
         elif self.tokens_per_step is not None and 0 < draft_tokens != self.measured:
             words.append(
@@ -186,6 +186,10 @@ class DepthRates:
             emitted: tokens per step at rates.
         """
         return np.array([emitted(case) for case in self.cases(draft_tokens)], dtype=np.float64)
+
+
+def _of_blocks(drafted_by: str) -> str:
+    return " of whole blocks (most of them DSpark)" if drafted_by == "block" else ""
 
 
 def longest_of(rates: DepthRates, guesses: int, draft_tokens: int) -> DepthRates:

@@ -207,7 +207,7 @@ def figure_source(match: Match, *, match_rate: float | None = None) -> Source:
         measured=entry.draft_tokens,
         proposal_ratio=proposal_share(method, match_rate) if alone else 1.0,
         remark=assumed_share(method, match_rate) if alone else _every_step(method),
-        drafted_by=load_method(method).drafted_by,
+        drafted_by=load_method(method).goes_on_as,
     )
     borrowed = match.kinship != "own"
     return Source(

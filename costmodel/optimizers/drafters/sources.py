@@ -273,7 +273,7 @@ def rates_source(
         by_depth=tuple(rates),
         measured=measured,
         proposal_ratio=proposal_share(method, match_rate),
-        drafted_by=load_method(method).drafted_by,
+        drafted_by=load_method(method).goes_on_as,
     )
     return Source(method=method, kind="stated", rates=depth_rates, about=_words(rates))
 
@@ -307,7 +307,7 @@ def length_source(
             method=method, kind="stated", own_tokens_per_step=tokens_per_step, about=about
         )
     depth_rates = replace(
-        length_rates(tokens_per_step, at, match_rate=share), drafted_by=entry.drafted_by
+        length_rates(tokens_per_step, at, match_rate=share), drafted_by=entry.goes_on_as
     )
     return Source(method=method, kind="stated", rates=depth_rates, about=f"{about} at K={at}")
 
@@ -465,7 +465,7 @@ def means_source(
         InputError: tokens that no chain of that length emits.
     """
     depth_rates = means_rates(means, match_rate=proposal_share(method, match_rate))
-    depth_rates = replace(depth_rates, drafted_by=load_method(method).drafted_by)
+    depth_rates = replace(depth_rates, drafted_by=load_method(method).goes_on_as)
     about = ", ".join(
         f"{mean:g} at K={draft_tokens}" for draft_tokens, mean in sorted(means.items())
     )
@@ -610,7 +610,7 @@ def counted_source(
             f" {FORMS.replace('eagle-3', slug)}"
         )
         raise InputError(rule, file=file, key="summary")
-    rates = replace(rates, remark=remark, drafted_by=load_method(slug).drafted_by)
+    rates = replace(rates, remark=remark, drafted_by=load_method(slug).goes_on_as)
     return Source(method=slug, kind="counted", trace=trace, rates=rates, about=about, model=model)
 
 

@@ -8,7 +8,7 @@ rejected tokens.
 import numpy as np
 
 from costmodel.passes.kernels.timing import Timing, joined, rounded
-from costmodel.passes.ops import Array, Mask, Number, Work
+from costmodel.passes.ops import Array, Mask, Number, Work, mean_reach
 from hardware_profiles.fitted.constants import SPLIT_CONSTANTS
 from hardware_profiles.profile import Device
 
@@ -144,23 +144,30 @@ def _split(
     return chosen(split.seconds <= whole.seconds, split, whole)
 
 
-def _mean_tiles(context: Array, query_tokens: Array, row_tile: float, block_tokens: int) -> Array:
-    """Tiles of 64 cached or new tokens that a block of `row_tile` query rows walks on average.
+def _walked_tiles(
+    context: Array, query_tokens: Array, row_tile: float, block_tokens: int, window: int | None
+) -> tuple[Array, Array]:
+    """Tiles of 64 cached or new tokens that a block of `row_tile` query rows walks on average, and
+    the longest walk.
+
+    Tiles before the window of the block's first row are passed over.
 
     Args:
         context: cached tokens.
         query_tokens: new tokens n.
         row_tile: query rows of a block of work.
         block_tokens: new tokens that see each other both ways: 1 causal; 0 all of them.
+        window: sliding window in tokens, or None.
     """
     blocks = np.ceil(query_tokens / row_tile - 1e-9)
     seen = np.maximum(
         row_tile, np.minimum(query_tokens, float(block_tokens)) if block_tokens else query_tokens
     )
-    longest = np.ceil((context + query_tokens) / ROW_TILE)
-    return np.asarray(
-        np.minimum(context / ROW_TILE + (blocks * row_tile + seen) / (2.0 * ROW_TILE), longest)
-    )
+    most = None if window is None else window + row_tile
+    last = context + query_tokens
+    longest = np.ceil((last if most is None else np.minimum(last, most)) / ROW_TILE)
+    mean = mean_reach(blocks * row_tile, context, seen, most) / ROW_TILE
+    return np.minimum(mean, longest), longest
 
 
 def unsplit_attention(
@@ -175,6 +182,7 @@ def unsplit_attention(
     dtype: str,
     beside: tuple[Number, Number] | None = None,
     block_tokens: int = 1,
+    window: int | None = None,
 ) -> Timing:
     """Attention whose kernel cannot split a request's cache: one unit walks the whole context tile
     by tile.
@@ -198,12 +206,12 @@ def unsplit_attention(
         beside: requests and cached tokens of requests with one query token in the same call; their
             traffic is to be part of `work`.
         block_tokens: new tokens that see each other both ways: 1 causal; 0 all of them.
+        window: sliding window in tokens, or None.
     """
     c = device.constants.unsplit
     b, n, ctx = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens, context))
     blocks = np.ceil(n / ROW_TILE - 1e-9)
-    longest = np.ceil((ctx + n) / ROW_TILE)
-    mean = _mean_tiles(ctx, n, ROW_TILE, block_tokens)
+    mean, longest = _walked_tiles(ctx, n, ROW_TILE, block_tokens, window)
     unit_s = c.unit_s + longest * c.tile_s
     total_s = b * blocks * (c.unit_s + mean * c.tile_s)
     streams = b * blocks
@@ -233,6 +241,7 @@ def prefill_attention(
     heads: Number,
     head_dim: Number = HEAD_DIM,
     block_tokens: int = 1,
+    window: int | None = None,
 ) -> Timing:
     """Attention over a prompt or chunk: ta + append + ‖walk of the tiles, the larger of the two
     roofs‖ₚ.
@@ -251,12 +260,12 @@ def prefill_attention(
         heads: query heads of one device.
         head_dim: width of a head.
         block_tokens: new tokens that see each other both ways: 1 causal; 0 all of them.
+        window: sliding window in tokens, or None.
     """
     c = device.constants.context
     b, n, ctx = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens, context))
     blocks = np.ceil(n / c.row_tile - 1e-9)
-    longest = np.ceil((ctx + n) / ROW_TILE)
-    mean = _mean_tiles(ctx, n, c.row_tile, block_tokens)
+    mean, longest = _walked_tiles(ctx, n, c.row_tile, block_tokens, window)
     tile_s = c.tile_s * (1.0 + c.width_ratio * (np.asarray(head_dim) / HEAD_DIM - 1.0))
     unit_s = c.unit_s + longest * tile_s
     total_s = b * heads * blocks * (c.unit_s + mean * tile_s)

@@ -77,4 +77,4 @@ def test_every_cell_and_context_has_its_own_and_none_without_a_limit(told):
 def test_a_limit_that_nobody_can_meet_says_so(told):
     code, text = told("--slo-tpot", "0.1", "--batch", "1", json_object=False)
     assert code == 3
-    assert text.startswith("within 0.1 ms a token at context 1,024: no user, whatever is drafted")
+    assert text.startswith("within 0.1 ms a token at context 1,024: no user, whatever is run")

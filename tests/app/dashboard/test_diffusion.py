@@ -72,6 +72,8 @@ def test_the_page_says_what_predict_says(capsys, state):
         {"commit": "capped", "block": 16},
         {"threshold": 0.5},
         {"cache": "dual"},
+        {"batch": 4, "cache": "dual", "slo_tpot": 40.0},
+        {"batch": 4, "cache": "dual", "slo_tpot": 0.5},
     ],
 )
 def test_what_is_not_chosen_is_what_optimize_recommends(capsys, tmp_path, changes):
@@ -173,6 +175,19 @@ def test_the_fastest_policy_agrees_as_asked(searched):
     assert rows[0]["tokens/s"] == max(row["tokens/s"] for row in rows)
     assert f"{rows[0]['tokens per pass']:.2f} tokens a pass" in later.notes[0]
     assert "would equal the twin" in later.notes[0] or "no pace equals" in later.notes[0]
+
+
+def test_a_limit_says_who_is_served_and_that_nothing_is_within_it(toy):
+    asked = replace(PAGE, agreement_ratio=0.6, slo_tpot=40.0)
+    served, fastest = answer_diffusion(asked, toy).deferred().notes[1], []
+    users = int(served.split("up to ")[1].split()[0])
+    for batch, within in ((users, True), (users + 1, False)):
+        answer = answer_diffusion(replace(asked, batch=batch), toy)
+        fastest.append(answer.deferred().notes[0])
+        assert ("as recommended" in answer.headline) == within
+        nothing = "Nothing that is open here reaches agreement 0.6 or more within 40 ms a token"
+        assert any(note.startswith(nothing) for note in answer.notes) != within
+    assert ["none is within the limit" in note for note in fastest] == [False, True]
 
 
 def test_a_front_needs_one_token_a_pass(toy):

@@ -13,6 +13,16 @@ from numpy.typing import NDArray
 from costmodel.acceptance_library.library import published
 
 _RATIOS = np.geomspace(0.4, 2.5, 2101)
+OTHER_BLOCKS = {
+    # Qwen3-8B, shanjiaz/speculators-dflash-format, 200 prompts of Magpie, K=8
+    "vllm pull request 38300 (DFlash)": (0.478, 0.181, 0.069, 0.023, 0.007, 0.002, 0.001, 0.0),
+    # what tests/v1/spec_decode/test_speculators_correctness.py[peagle] printed, K=4
+    "vllm pull request 43010 (P-EAGLE)": (0.6753, 0.3760, 0.1961, 0.0843),
+    # HumanEval, K=8, in whole per cent
+    "vllm pull request 32628 (P-EAGLE)": (0.63, 0.38, 0.23, 0.14, 0.09, 0.05, 0.03, 0.02),
+}
+"""Single results by position of other drafters of whole blocks, which say how acceptance goes on and no
+acceptance to expect: a checkpoint that tests a format, models that the thread does not name."""
 _SELDOM = 0.02  # share of steps below which a position is left out: two digits tell no more of it
 
 
@@ -20,8 +30,9 @@ def published_decays(drafted_by: str = "", known: int = 1) -> tuple[float, ...]:
     """By how much the acceptance of a token, given those before it, changes per position.
 
     Args:
-        drafted_by: `head`, as methods' entries say who drafts, without those that draft a block in
-            one pass; empty: all, those of methods without an entry too.
+        drafted_by: `head` or another proposer, without those that draft a block in one pass;
+            `block`: these, with single results of others; empty: all of the library, those of
+            methods without an entry too.
         known: 1: from the first position on; 2: from the second and from the third on, where two or
             more are known.
 
@@ -32,10 +43,12 @@ def published_decays(drafted_by: str = "", known: int = 1) -> tuple[float, ...]:
     True
     """
     decays = []
-    for entry in published():
-        if drafted_by not in ("", drafted_in_turn(entry.method)):
-            continue
-        rates = entry.rates if entry.shape == "chain" else ()
+    chains = [
+        entry.rates
+        for entry in published()
+        if entry.shape == "chain" and drafted_by in ("", goes_on_as(entry.method))
+    ]
+    for rates in [*chains, *(OTHER_BLOCKS.values() if drafted_by == "block" else ())]:
         seldom = next((place for place, rate in enumerate(rates) if rate <= _SELDOM), len(rates))
         for start in (1,) if known == 1 else (2, 3):
             if seldom > start:
@@ -64,17 +77,12 @@ def fitted_decay(rates: Sequence[float]) -> float:
     return float(_RATIOS[np.argmin(missed)])
 
 
-def drafted_in_turn(method: str) -> str | None:
-    """Who drafts for a method of the catalogue; None for others, and for blocks of one pass.
-
-    Positions of a block do not see the tokens drafted before them, and their acceptance goes on
-    otherwise than a head's: DSpark's figures keep 1.0 of it per position in the median.
+def goes_on_as(method: str) -> str | None:
+    """Whose acceptance a method's goes on as; None for a name that has no entry.
 
     Args:
         method: slug, or a name that has no entry.
     """
     from costmodel.method_library import load_method, method_names
 
-    if method not in method_names() or load_method(method).drafts_blocks:
-        return None
-    return load_method(method).drafted_by
+    return load_method(method).goes_on_as if method in method_names() else None

@@ -9,16 +9,17 @@ import pytest
 from costmodel.acceptance_library import published
 from costmodel.laws.acceptance import DepthRates
 from costmodel.laws.acceptance.decay import ratio_cases, usual_ratio
+from costmodel.optimizers.drafters.sources import rates_source
 from tests.costmodel.acceptance_library.fitted_decay import (
-    drafted_in_turn,
     fitted_decay,
+    goes_on_as,
     published_decays,
 )
 
 TAILS = [0.1, 0.9]
 
 
-@pytest.mark.parametrize("drafted_by", ["head", ""])
+@pytest.mark.parametrize("drafted_by", ["head", "block", ""])
 @pytest.mark.parametrize("known", [1, 2])
 def test_shipped_ratios_are_those_of_the_library(drafted_by, known):
     shipped = ratio_cases(drafted_by, known)
@@ -38,7 +39,7 @@ def measured_heads(by_means):
     """Rates by position of heads that draft in turn: as published, or what every further token of a draft adds to the
     mean."""
     for entry in published():
-        head = drafted_in_turn(entry.method) == "head"
+        head = goes_on_as(entry.method) == "head"
         if not head or entry.shape != "chain" or bool(entry.rates) == by_means:
             continue
         means = [1.0]
@@ -81,6 +82,20 @@ def test_rates_that_somebody_else_collected_go_on_alike(reference_data):
     figures = [[float(rate) for rate in row["per_position"].split()][:3] for row in heads]
     off = [outcome(rates)[1] for rates in figures if len(rates) == 3]
     assert len(off) >= 8 and abs(np.mean(off)) < 0.05
+
+
+def test_whole_blocks_go_on_as_other_blocks_do_and_less_surely():
+    def beyond_one(method):
+        source = rates_source(method, (0.7,), known_tokens=1)
+        spread = np.ptp(np.quantile(source.rates.chain(5).samples, TAILS))
+        return source.remark_at(5), spread
+
+    said, in_turn = beyond_one("eagle-3")
+    assert "of whole blocks" not in said
+    for method in ("dspark", "dflash", "dflash-2", "pard"):
+        said, at_once = beyond_one(method)
+        assert "drafters of whole blocks (most of them DSpark)" in said
+        assert at_once > 1.5 * in_turn
 
 
 def test_heads_lose_acceptance_and_later_positions_lose_less():

@@ -13,7 +13,7 @@ from costmodel.answers.settings import build_setting
 from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
-from costmodel.passes.adapters import Adapters, adapter_bytes
+from costmodel.passes.adapters import Adapters, adapter_bytes, unpriced
 from costmodel.passes.forward import pass_cost
 from hardware_profiles.errors import InputError
 from simulator.timing.cost_timer import CostModelTimer
@@ -137,3 +137,15 @@ def test_what_has_no_price_is_refused(changes, key):
     with pytest.raises(InputError) as refused:
         setting_of(**changes)
     assert refused.value.key == key
+
+
+def test_what_has_no_price_is_said_with_the_slots_that_engines_hold():
+    """Qwen3-30B-A3B by hand: 48 layers of 128 experts, 2048 wide, 768 within, in vLLM's FusedMoEWithLoRA."""
+    model, one = load_model("qwen3-30b-a3b"), Adapters(count=1, rank=16)
+    slots = 2 * 48 * 128 * 16 * ((2 * 2048 + 2 * 768) + (768 + 2048)) / 2**30
+    assert f"about {slots:.3g} GiB" in unpriced(model, one, 1)
+    assert "routed experts" in setting_of("qwen3-30b-a3b", max_loras=2).deployment.unpriced_adapters
+    for model in ("llama-3.1-8b", "qwen3-30b-a3b"):
+        assert setting_of(model).deployment.unpriced_adapters == ""
+    assert setting_of(max_loras=2).deployment.unpriced_adapters == ""
+    assert "recurrent" in setting_of("phi-4-mini-flash", max_loras=2).deployment.unpriced_adapters

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from costmodel.passes import kernels, ops
 from costmodel.passes.kernels.timing import rounded
+from costmodel.passes.ops import Work
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import device_names, load_device
 
@@ -182,6 +183,42 @@ def test_prompts_cost_at_least_their_arithmetic_at_the_stated_share(name, n):
         device, work, "bf16", requests=1, query_tokens=n, context=0, heads=32
     )
     assert timing.seconds >= timing.launch_s + max(timing.compute_s, timing.memory_s)
+
+
+@pytest.mark.parametrize("name", GPUS)
+@given(
+    window=st.sampled_from([128, 512, 1024, 4096]),
+    prompt=st.integers(1, 12).map(lambda parts: 2048 * parts),
+)
+def test_a_windowed_prompt_walks_the_tiles_of_its_parts(name, window, prompt):
+    """Without launches and traffic, parts together take the time of the whole; a wide window is
+    none."""
+    device = load_device(name)
+    walks = {"launch_s": 0.0, "unit_s": 0.0, "wave_ratio": 0.0, "norm": 64.0}
+    device = replace(
+        device,
+        constants=device.constants.changed({f"context.{key}": x for key, x in walks.items()}),
+    )
+    idle = Work(np.zeros(()), np.zeros(()))
+
+    def seconds(new, before, window):
+        return float(
+            kernels.prefill_attention(
+                device,
+                idle,
+                "bf16",
+                requests=8,
+                query_tokens=new,
+                context=before,
+                heads=32,
+                window=window,
+            ).seconds
+        )
+
+    parts = sum(seconds(2048, before, window) for before in range(0, prompt, 2048))
+    assert parts == pytest.approx(seconds(prompt, 0, window), rel=1e-9)
+    assert seconds(prompt, 0, window) <= seconds(prompt, 0, None) * (1.0 + 1e-12)
+    assert seconds(prompt, 0, prompt) == pytest.approx(seconds(prompt, 0, None), rel=1e-9)
 
 
 def test_a_cache_that_is_not_split_is_walked_whatever_the_batch():

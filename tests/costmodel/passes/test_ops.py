@@ -71,6 +71,45 @@ def test_a_window_bounds_what_is_read():
     assert far.bytes == 128 * 2 * 8 * 4 * 2.0
 
 
+@given(
+    new=st.integers(1, 300),
+    context=st.integers(0, 300),
+    window=st.one_of(st.none(), st.integers(1, 300)),
+    block=st.sampled_from([0, 1, 4, 32]),
+)
+def test_every_token_sees_its_own_part_of_a_window(new, context, window, block):
+    size = block or new
+    whole = new - new % size if new >= size else new  # blocks that are all full
+    ends = [context + min(size * (at // size + 1), whole) for at in range(whole)]
+    seen = [end if window is None else min(end, window) for end in ends]
+    law = float(ops.attention_context(whole, context, window, block))
+    assert law == pytest.approx(np.mean(seen), rel=1e-12)
+
+
+@given(
+    prompt=st.integers(1, 20_000),
+    chunk=st.integers(64, 4096),
+    window=st.one_of(st.none(), st.integers(1, 8192)),
+)
+def test_parts_of_a_prompt_take_the_arithmetic_of_the_whole(prompt, chunk, window):
+    keywords = {
+        "heads": 8,
+        "kv_heads": 2,
+        "head_dim": 16,
+        "window": window,
+        "kv_bytes": 2.0,
+        "activation_bytes": 2.0,
+    }
+    whole = ops.attention(1, prompt, 0, **keywords)
+    parts = [
+        ops.attention(1, min(chunk, prompt - before), before, **keywords)
+        for before in range(0, prompt, chunk)
+    ]
+    assert sum(float(part.flops) for part in parts) == pytest.approx(float(whole.flops), rel=1e-9)
+    assert sum(float(part.written_bytes) for part in parts) == float(whole.written_bytes)
+    assert sum(float(part.bytes) for part in parts) >= float(whole.bytes) * (1.0 - 1e-12)
+
+
 def test_latent_attention_by_hand():
     work = ops.latent_attention(
         3, 1, 9, heads=4, latent=8, rope=2, kv_bytes=2.0, activation_bytes=0.0

@@ -3,12 +3,14 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas
 import pytest
 
 from costmodel.architectures.library import load_model
 from costmodel.calibration.own_trace import trace_measurements
 from costmodel.calibration.timing import timed
 from costmodel.engine_library import load_engine
+from costmodel.passes import kernels, ops
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.precision import Precision
 from costmodel.passes.prompt_attention import with_prompt_attention
@@ -49,6 +51,41 @@ def test_flash_attention_3_is_timed_by_its_own_constants(calls):
     assert len(calls) == 32
     assert np.median(own) < 0.035 and np.quantile(own, 0.9) < 0.09
     assert np.median(tables) > 0.15
+
+
+def test_windowed_prompts_are_as_fast_as_tables_say(reference_data):
+    """vLLM's FlashAttention 3 with windows of 128 on an H100: prompts beyond four windows, whose tiles
+    before the window are passed over, are as far off as prompts that a window holds. The shortest
+    calls (batch 1, one head) are launches, which the tables' own run has shorter."""
+    rows = pandas.read_parquet(reference_data / "kernels" / "by_engine_attn_ctx_window.parquet")
+    rows = rows[
+        (rows.gpu == "h100_sxm")
+        & (rows.kernel_source == "vllm_flash_attn_fa3")
+        & (rows.attn_dtype == "bfloat16")
+        & (rows.kv_cache_dtype == "bfloat16")
+        & (rows.window_size == 128)
+        & (rows.head_dim == 64)
+    ]
+    b, n, heads = (rows[name].to_numpy(float) for name in ("batch_size", "isl", "num_heads"))
+    shape = {"requests": b, "query_tokens": n, "context": np.zeros_like(n), "heads": heads}
+    kv_heads = rows.num_key_value_heads.to_numpy(float)
+    work = ops.attention(
+        *(shape[name] for name in ("requests", "query_tokens", "context")),
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=64,
+        window=128,
+        kv_bytes=2.0,
+        activation_bytes=2.0,
+    )
+    device = with_prompt_attention(D, "flash-attention-3").device
+    timing = kernels.prefill_attention(device, work, "bf16", **shape, head_dim=64, window=128)
+    error = np.abs(timing.seconds * 1e6 / rows.time_us.to_numpy() - 1.0)
+    beyond = n > 4 * 128
+    assert beyond.sum() > 2000 and np.median(error[beyond]) < 0.22
+    assert abs(np.median(error[beyond]) - np.median(error[~beyond])) < 0.06
+    without = kernels.prefill_attention(device, work, "bf16", **shape, head_dim=64)
+    assert np.median(np.abs(without.seconds * 1e6 / rows.time_us.to_numpy() - 1.0)[beyond]) > 0.5
 
 
 def test_what_a_user_set_stays():

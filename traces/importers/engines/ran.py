@@ -37,6 +37,9 @@ class EngineFacts:
         token_budget: most query tokens of an iteration.
         max_requests: most requests in flight.
         tensor_parallel: devices that share every layer.
+        max_loras: slots of low-rank adapters.
+        adapters: distinct adapters that requests ran with since it started; None also where no
+            request did.
     """
 
     cache_tokens: int | None = None
@@ -45,6 +48,8 @@ class EngineFacts:
     token_budget: int | None = None
     max_requests: int | None = None
     tensor_parallel: int | None = None
+    max_loras: int | None = None
+    adapters: int | None = None
 
     def tokens(self, block_tokens: int) -> int | None:
         """Tokens of the cache; of blocks whose size was not said `block_tokens` each."""

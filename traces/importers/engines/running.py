@@ -67,6 +67,7 @@ _LOG_SPEEDS = (  # requests that run, and tokens per second of all of them, in e
         rf"gen throughput \(token/s\): (?P<speed>{_FIGURE})"
     ),
 )
+_ADAPTERS = "vllm:lora_requests_info"
 _TPOT = "request_time_per_output_token_seconds"
 _SPECULATION = {
     "vllm": "spec_decode_",
@@ -231,14 +232,27 @@ def _read_log(path: str | Path, format: str) -> Running:
 
 
 def _counted_facts(span: Observed) -> EngineFacts:
-    """What labels of counters say of the engine: SGLang's name every tensor-parallel rank."""
+    """What labels of counters say of the engine: SGLang's name every tensor-parallel rank, vLLM's
+    the slots of adapters, with a sample for every set of them that ran since it started.
+    """
     ranks = {
         int(value)
         for _, labels in span.after
         for name, value in labels
-        if name == "tp_rank" and value.isascii() and value.isdigit() and len(value) < 5
+        if name == "tp_rank" and _is_short_number(value)
     }
-    return EngineFacts(tensor_parallel=max(ranks) + 1 if len(ranks) > 1 else None)
+    ran = [dict(labels) for sample, labels in span.after if sample == _ADAPTERS]
+    slots = [int(n) for labels in ran if _is_short_number(n := labels.get("max_lora", ""))]
+    names = ",".join(labels.get("running_lora_adapters", "") for labels in ran).split(",")
+    return EngineFacts(
+        tensor_parallel=max(ranks) + 1 if len(ranks) > 1 else None,
+        max_loras=max(slots, default=0) or None,
+        adapters=len({name.strip() for name in names} - {""}) or None,
+    )
+
+
+def _is_short_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 5
 
 
 def _one_engine(files: tuple[str, ...]) -> str:

@@ -12,16 +12,19 @@ from functools import lru_cache
 from app.answers.drafting import policy_words
 from app.answers.optimize.masked import rows_at
 from app.answers.optimize.rows import PolicyRow
+from app.answers.optimize.within_limits import users_within
 from app.dashboard.answer import Card, DeferredAnswer, Figure, Row, lower
 from app.dashboard.answers.diffusion.recordings import Recording, shipped_recording
 from app.render.charts.charts import NEUTRAL, PALETTE, digits
 from app.render.charts.refining_figures import refining_figure
+from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.candidates.policy_grid import policy_grid
 from costmodel.optimizers.drafters.sources import prompts_sources
 from costmodel.optimizers.policy_front import policy_points
 from costmodel.optimizers.recommend import Recommendation, recommend
 from costmodel.optimizers.unmet import NothingAllowedError
+from hardware_profiles.units import MILLI
 from traces.kinds.refine_policy import RefinePolicy
 
 MOST_ROWS = 12
@@ -116,8 +119,13 @@ def front_answer(
         "On the front, fastest first": [row for row in rows if row.on_front],
         "Fastest policies at that agreement": [row for row in rows if row.meets_floor][:MOST_ROWS],
     }
+    limits = Limits(tpot_s=tpot_limit_s)
+    served = users_within(result, [context], limits, floor=floor)
     return DeferredAnswer(
-        notes=[_best(result, rows, floor)],
+        notes=[
+            _best(result, rows, floor, limits),
+            *(f"{part[:1].upper()}{part[1:]}." for row in served for part in row.sentences),
+        ],
         cards=[lower(Card(title="Speed against agreement", note=note, figure=figure))],
         tables=[(title, _shown(own)) for title, own in tables.items() if own],
     )
@@ -159,8 +167,10 @@ def reach_words(wins: Mapping[int, bool]) -> str:
     return f"ahead of it at batch {', '.join(f'{batch:,}' for batch in winning)}"
 
 
-def _best(result: Recommendation, rows: Sequence[PolicyRow], floor: float) -> str:
-    """The fastest at the asked agreement, and the pace that would be enough, in a sentence."""
+def _best(result: Recommendation, rows: Sequence[PolicyRow], floor: float, limits: Limits) -> str:
+    """The fastest at the asked agreement, whether it is within the limits, and the pace that would
+    be enough, in a sentence.
+    """
     first = rows[0]
     if not first.meets_floor:
         most = max(row.agreement or 0.0 for row in rows)
@@ -170,10 +180,14 @@ def _best(result: Recommendation, rows: Sequence[PolicyRow], floor: float) -> st
         at
         for batch in optimum.batches
         for at in policy_points(optimum, batch=batch, context=first.context, floor=floor)
-        if at.fits
+        if at.allowed
     ]
     same = {at.batch: at for at in points if at.policy.name == first.policy}
     wins = {batch: at.tokens_per_s >= at.plain_tokens_per_s for batch, at in same.items()}
+    missed = limits.tpot_s is not None and first.tpot_s > limits.tpot_s
+    slow = (
+        f", {digits(first.tpot_s / MILLI)} ms a token: none is within the limit" if missed else ""
+    )
     needed = first.needed_tokens_per_step
     enough = (
         "no pace equals the twin"
@@ -183,7 +197,7 @@ def _best(result: Recommendation, rows: Sequence[PolicyRow], floor: float) -> st
     return (
         f"Fastest at agreement {floor:.2f} or more: {plain_words(same[first.batch].policy)}:"
         f" {digits(first.tokens_per_step)} tokens a pass, {digits(first.tokens_per_s)} tokens/s,"
-        f" {digits(first.speedup)}× the autoregressive twin at batch {first.batch:,};"
+        f" {digits(first.speedup)}× the autoregressive twin at batch {first.batch:,}{slow};"
         f" {reach_words(wins)}. There {enough}."
     )
 

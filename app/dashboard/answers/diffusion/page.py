@@ -240,7 +240,8 @@ def _chosen_notes(state: State, best: RefinePolicy | None, *, is_open: bool) -> 
     """Whether what is not chosen on the page is what is recommended."""
     if not is_open:
         return []
-    floor = f"agreement {state.agreement_ratio:g} or more"
+    limit = f" within {state.slo_tpot:g} ms a token" if state.slo_tpot else ""
+    floor = f"agreement {state.agreement_ratio:g} or more{limit}"
     if best is not None:
         return [f"What is not chosen here is what `optimize` recommends at {floor}."]
     return [f"Nothing that is open here reaches {floor}: the rule's own threshold stands."]

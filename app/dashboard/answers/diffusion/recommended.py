@@ -15,8 +15,9 @@ from app.dashboard.answers.diffusion.recordings import (
 )
 from app.dashboard.asking import Asked
 from app.dashboard.question import WHERE, scenario, where_asked
-from app.dashboard.state import State, with_values
+from app.dashboard.state import State, milliseconds, with_values
 from app.questions.optimize import OptimizeQuestion
+from costmodel.answers.workload import Limits
 from costmodel.laws.refined_method import method_policy
 from costmodel.method_library import load_method
 from costmodel.optimizers.candidates.policy_grid import (
@@ -33,7 +34,7 @@ from traces.kinds.refine_policy import CACHES, COMMIT_RULES, Cache, RefinePolicy
 # an entry that refines one block after the other; the policy replaces its rule, block and cache
 METHOD = "fast-dllm"
 POLICY = ("commit", "threshold", "block", "cache")
-ASKED = (*WHERE, "agreement_ratio", *POLICY)
+ASKED = (*WHERE, "agreement_ratio", "slo_tpot", *POLICY)
 USUAL_CACHE: Cache = "none"
 
 
@@ -99,6 +100,7 @@ def asked_policy(state: State, traces: Sequence[str]) -> Asked:
             "quality_floor": f"{state.agreement_ratio:g}",
             "batch": str(state.batch),
             "context": str(state.context),
+            "slo_tpot": state.slo_tpot,
             "seed": state.seed,
         },
     )
@@ -106,7 +108,7 @@ def asked_policy(state: State, traces: Sequence[str]) -> Asked:
 
 def recommended_policy(state: State, recordings: Sequence[Recording]) -> RefinePolicy | None:
     """The policy that `optimize` recommends of those that a state leaves open; None where none
-    agrees enough, fits, or can be answered for.
+    agrees enough, fits, is within the limit, or can be answered for.
 
     Args:
         state: the page's question.
@@ -140,6 +142,7 @@ def _best(state: State, recordings: Sequence[Recording]) -> RefinePolicy | None:
             batches=[state.batch],
             contexts=[state.context],
             policies=policies,
+            limits=Limits(tpot_s=milliseconds(state.slo_tpot)),
             floor=0.0,
             seed=state.seed,
         )

@@ -358,3 +358,15 @@ def test_lengths_that_vary_are_refused_where_a_mean_is_planned_for(rooftree):
     words = ("capacity", "--model", "llama-3.1-8b", "--rate", "10", "--output-tokens", "100")
     ended = rooftree(*words, "--prompt-tokens", "lognormal:500:1")
     assert ended.code == 2 and "--prompt-tokens: must be the mean number" in ended.err
+
+
+@pytest.mark.parametrize("verb", ["predict", "optimize", "capacity"])
+def test_every_verb_says_what_the_price_of_adapters_leaves_out(verb, rooftree, tmp_path):
+    load = ("--rate", "1", "--prompt-tokens", "500", "--output-tokens", "50")
+    rest = {
+        "predict": ("--draft-tokens", "0"),
+        "optimize": ("--batch", "1", "--out", tmp_path),
+        "capacity": load,
+    }[verb]
+    done = rooftree(verb, "--model", "qwen3-30b-a3b", "--max-loras", "2", "--dtype", "fp8", *rest)
+    assert "adapters of routed experts have no price" in " ".join(done.out.split()), done.err

@@ -12,6 +12,7 @@ from tests.traces.importers.engines.test_running import (
     SGLANG_LOG,
     STARTED,
     VLLM,
+    lora,
     vllm,
     vllm_log,
 )
@@ -67,6 +68,30 @@ def test_the_schedule_is_that_of_the_counted_rates(ask, rooftree, scrapes, tmp_p
     ]
     kept = [row["configuration"]["acceptance_by_depth"] for row in answer["choices"]]
     assert kept[0] == pytest.approx([kept / 4200 for kept in KEPT])
+
+
+def test_adapters_that_ran_are_priced_unless_others_are_stated(ask, scrapes):
+    after = scrapes[1]
+    counters = after.read_text()
+    numbers = {}
+    for name, samples, options in (
+        ("none", "", ()),
+        ("read", lora("sql,chat") + lora("chat,law"), ()),
+        ("stated", "", ("--max-loras", "4", "--max-lora-rank", "16")),
+        ("other", lora("sql,chat"), ("--max-loras", "64", "--max-lora-rank", "64")),
+        ("left out", lora("sql,chat"), ("--max-loras", "0")),
+        ("idle", lora("", "chat"), ()),
+    ):
+        after.write_text(counters + samples)
+        answer = ask("--metrics", *scrapes, *options, "--json").answer
+        numbers[name] = [row["tokens_per_s"] for row in answer["choices"]]
+        said = " ".join(ask("--metrics", *scrapes, *options).out.split())
+        taken = "--max-loras 4 (requests ran with 3 adapters)"
+        assert (taken in said) == (name == "read")
+        assert ("--max-lora-rank 16" in said) == (name == "read")
+    assert numbers["read"] == numbers["stated"] != numbers["none"]
+    assert numbers["left out"] == numbers["idle"] == numbers["none"]
+    assert all(a < b for a, b in zip(numbers["other"], numbers["read"], strict=True))
 
 
 def test_what_runs_is_judged_where_it_runs(ask, scrapes):

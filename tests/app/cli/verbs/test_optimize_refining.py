@@ -4,6 +4,7 @@ take, and refusals."""
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import rooftree as python_door
@@ -88,6 +89,57 @@ def test_the_fastest_policy_above_the_floor_is_chosen(optimize, rooftree, tmp_pa
     )
     page = (tmp_path / "out" / "report.html").read_text()
     assert "Pareto front" in page and "autoregressive twin" in page
+
+
+def test_the_choice_within_a_limit_is_the_fastest_of_those_that_meet_it(optimize):
+    floor = ("--quality-floor", "0.9", "--json")
+    free = answer(optimize(*STATED, *floor))
+    rows = [*free["choices"], *free["alternatives"]]
+    at_16 = sorted(row["tpot_s"] for row in rows if row["batch"] == 16)
+    limit_s = float(np.median(at_16))
+    found = answer(optimize(*STATED, *floor, "--slo-tpot", repr(limit_s * 1e3)))
+    allowed = [*found["choices"], *found["alternatives"]]
+
+    def named(rows):
+        return {(row["policy"], row["batch"]): row["tpot_s"] for row in rows}
+
+    assert named(allowed) == named(row for row in rows if row["tpot_s"] <= limit_s)
+    slow = [row for row in found["unmet"] if row.get("misses") == "limits"]
+    assert len(allowed) + len(slow) == len(rows) and slow
+    assert {choice["batch"] for choice in found["choices"]} == {1, 16}
+    for choice in found["choices"]:
+        able = [r for r in allowed if r["batch"] == choice["batch"] and r["agreement"] >= 0.9]
+        assert choice["tpot_s"] == min(row["tpot_s"] for row in able) <= limit_s
+
+
+def test_a_limit_that_no_policy_meets_says_what_the_nearest_does(optimize):
+    floor = ("--quality-floor", "0.9")
+    (best,) = answer(optimize(*STATED, *floor, "--batch", "1", "--json"))["choices"]
+    limit = f"{best['tpot_s'] * 0.9e3:.6g}"
+    done = optimize(*STATED, *floor, "--batch", "1", "--slo-tpot", limit, "--json")
+    (row,) = [row for row in json.loads(done.out)["unmet"] if row.get("draft") is None]
+    assert done.code == 3 and row["misses"] == "limits"
+    assert f"{best['policy']}, has TPOT {best['tpot_s'] * 1e3:.3g} ms" in row["reason"]
+    for change in row["nearest"]:  # each was tried with the floor, and is met when it is asked
+        ((option, value),) = change.items()
+        there = optimize(
+            *STATED, *floor, "--batch", "1", "--slo-tpot", limit, "--json", option, str(value)
+        )
+        (choice,) = answer(there)["choices"]
+        assert choice["agreement"] >= 0.9 and choice["tpot_s"] * 1e3 <= float(limit)
+    said = " ".join(optimize(*STATED, *floor, "--batch", "1", "--slo-tpot", limit).out.split())
+    assert "no user, whatever is run" in said and "misses limits" in said and "twin" in said
+
+
+def test_the_users_within_a_limit_are_served_and_one_more_is_not(optimize):
+    asked = (*STATED, "--quality-floor", "0.9", "--slo-tpot", "30", "--json")
+    (row,) = answer(optimize(*asked))["within_limits"]
+    assert row["users"] > 1 and row["tpot_s"] <= 0.03
+    (there,) = answer(optimize(*asked, "--batch", str(row["users"])))["choices"]
+    assert there["draft"] == row["draft"]
+    assert there["tokens_per_s"] == pytest.approx(row["tokens_per_s"])
+    beyond = optimize(*asked, "--batch", str(row["users"] + 1))
+    assert beyond.code == 3
 
 
 def test_the_screen_says_what_quality_is_and_who_wins(optimize):
@@ -212,7 +264,8 @@ def test_a_floor_out_of_reach_is_said_under_a_load_too(optimize):
         (("--quality-floor", "2"), "must lie in [0, 1]"),
         (("--draft-tokens", "4"), "no draft tokens"),
         (("--acceptance", "0.7"), "confidence trace"),
-        (("--slo-tpot", "9"), "quality-floor"),
+        (("--slo-ttft", "9"), "answers for first tokens"),
+        (("--slo-tpot", "p99:9"), "percentiles come from a load"),
         (("--shape", "chain:3"), "--shape: is no part of a search over masked blocks"),
         (("--tree-nodes", "8"), "--tree-nodes: is no part of a search over masked blocks"),
         (("--devices", "2"), "--devices: goes with --search full"),
@@ -257,3 +310,18 @@ def test_python_asks_the_same_search(traces):
         frame.columns
     )
     assert "twin" in repr(found) and found.plot().data
+    rate = float(frame["tokens_per_s"].median())
+    within = python_door.optimize(
+        model="llama-3.1-8b",
+        device="h100-sxm",
+        method="fast-dllm",
+        trace=[str(each) for each in traces],
+        batch=[1],
+        context=200,
+        commit="threshold:0.5,0.9",
+        block=[8, 16],
+        quality_floor=0.5,
+        slo_tpot=1e3 / rate,
+    ).to_frame()
+    able = frame["tokens_per_s"][frame["tokens_per_s"] >= rate]
+    assert sorted(within["tokens_per_s"].dropna()) == pytest.approx(sorted(able))

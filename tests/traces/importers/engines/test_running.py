@@ -56,6 +56,22 @@ def test_a_scrape_tells_length_batch_share_and_times(files):
     assert (found.prompt_tokens, found.output_tokens) == (900.0, (4200 + 6888 + 40) / 40)
 
 
+def lora(running, waiting="", slots=4, at_s=1.79e9):
+    labels = (
+        f'max_lora="{slots}",running_lora_adapters="{running}",waiting_lora_adapters="{waiting}"'
+    )
+    return f"vllm:lora_requests_info{{{labels}}} {at_s}\n"
+
+
+def test_a_scrape_tells_slots_of_adapters_and_how_many_ran(files):
+    ran = lora("") + lora("sql,chat") + lora("chat", "law") + lora("chat,law", at_s=1.8e9)
+    facts = read_running(*files(vllm() + ran)).facts
+    assert (facts.max_loras, facts.adapters) == (4, 3)
+    facts = read_running(*files(vllm() + lora("", "law"))).facts
+    assert (facts.max_loras, facts.adapters) == (4, None)
+    assert read_running(*files(vllm())).facts == EngineFacts()
+
+
 def test_two_scrapes_tell_what_lies_between(files):
     later = {name: 2 * value for name, value in VLLM.items()} | {
         "generation_tokens": VLLM["generation_tokens"] + 16888
