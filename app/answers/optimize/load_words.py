@@ -11,21 +11,18 @@ from shlex import quote
 from app.answers.optimize.rows import CellRow
 from simulator.scenario.usual_requests import OUTPUT_TOKENS
 
-STEADY = (
-    "speeds are of batches that are always full, without prompts in between and without waiting;"
-    " `rooftree simulate` shows what users see of a load"
-)
 
-
-def load_line(cells: Sequence[CellRow], file: Path) -> str:
+def load_line(cells: Sequence[CellRow], file: Path | None) -> str:
     """The command that serves a load with the same model, devices, formats and drafter, and without
     drafts. Answers differ in length, as users whose answers end together would wait for one
     another's prompts.
 
     Args:
         cells: who wins at every batch and context, at least one.
-        file: that holds the answer.
+        file: that holds the answer; None: none does.
     """
+    if file is None:
+        return "under a load: `rooftree simulate`"
     users, context = cells[len(cells) // 2].batch, cells[0].context
     return (
         f"under a load: rooftree simulate --config {quote(str(file))} --users {users}"
