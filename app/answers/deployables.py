@@ -115,7 +115,8 @@ def file_lines(entries: Sequence[Deployable], folder: Path) -> Iterator[str]:
                 yield folded(f"  {note}")
     page = folder / "report.html" if plots_available() else None
     report = page or "not written, because plotly is missing (pip install rooftree[app])"
-    yield f"answer: {folder / 'recommendation.json'}; report: {report}"
+    others = "; files of other engines: --engines all" * (0 < len(entries) < len(ENGINES))
+    yield f"answer: {folder / 'recommendation.json'}; report: {report}{others}"
 
 
 def deployable(answer: Recommendation, engine: str, *, context: int) -> Deployable:

@@ -12,17 +12,15 @@ from app.answers.optimize.rows import CellRow
 from simulator.scenario.usual_requests import OUTPUT_TOKENS
 
 
-def load_line(cells: Sequence[CellRow], file: Path | None) -> str:
+def load_line(cells: Sequence[CellRow], file: Path) -> str:
     """The command that serves a load with the same model, devices, formats and drafter, and without
     drafts. Answers differ in length, as users whose answers end together would wait for one
     another's prompts.
 
     Args:
         cells: who wins at every batch and context, at least one.
-        file: that holds the answer; None: none does.
+        file: that holds the answer.
     """
-    if file is None:
-        return "under a load: `rooftree simulate`"
     users, context = cells[len(cells) // 2].batch, cells[0].context
     return (
         f"under a load: rooftree simulate --config {quote(str(file))} --users {users}"

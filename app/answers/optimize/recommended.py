@@ -32,7 +32,6 @@ from app.answers.optimize.rows import Candidate, CellRow, ChoiceRow, MaskedQuali
 from app.answers.optimize.within_limits import UsersWithin
 from app.answers.scoring.certainty import certainty_lines
 from app.answers.sentences import folded
-from app.exporters.registry import ENGINES
 from costmodel.answers.workload import Limits
 from costmodel.optimizers.recommend import Recommendation
 from hardware_profiles.errors import InfeasibleError
@@ -140,18 +139,12 @@ class Recommended(Answer):
                 yield from map(folded, self._policy_lines(self.quality))
         else:
             yield from self._rankings_shown(ranking, explain=explain)
+        if not explain:
+            yield "more: --explain says why, what else was compared, and every measured run"
         if self.folder is not None:
             yield from file_lines(self.entries, self.folder)
-        if isinstance(ranking, Rankings) and self.quality is None and ranking.cells:
-            file = None if self.folder is None else self.folder / f"{self.name}.json"
-            yield load_line(ranking.cells, file)
-        others = 0 < len(self.entries) < len(ENGINES) and self.folder is not None
-        more = {
-            "--explain says why, and what else was compared": not explain,
-            "--engines all writes files of other engines": others,
-        }
-        if any(more.values()):
-            yield f"more: {'; '.join(words for words, holds in more.items() if holds)}"
+            if isinstance(ranking, Rankings) and self.quality is None:
+                yield load_line(ranking.cells, self.folder / f"{self.name}.json")
 
     def _rankings_shown(self, ranking: Rankings, *, explain: bool) -> Iterator[Table | str]:
         """The answer and how sure it is, who wins where, and what that rests on."""
@@ -193,6 +186,7 @@ class Recommended(Answer):
                 lopsided(cell.tokens_per_s, cell.tokens_per_s_interval) for cell in ranking.cells
             ):
                 yield LOPSIDED
+            yield "speeds are of full batches: `rooftree simulate` shows what users see of a load"
             yield from words.drafter_lines(search, ranking.by_topology)
         else:
             yield from words.winner_lines(search)

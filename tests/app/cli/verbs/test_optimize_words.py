@@ -163,5 +163,5 @@ def test_a_steady_batch_says_so_and_its_command_shows_what_users_see_of_a_load(r
     where = title.partition(": what")[0]
     assert served.out.splitlines()[0].startswith(f"{where}, eagle-3")
     assert "autoregressive" in served.out and served.out.splitlines()[0].endswith("4 users")
-    alone = ("--batch", "4", "--out", tmp_path / "a.json")
+    alone = ("--batch", "4", "--out", tmp_path / "a.json", "--explain")
     assert "`rooftree simulate`" in rooftree("optimize", *words, "eagle-3:0.7,0.5,0.4", *alone).out
