@@ -451,6 +451,5 @@ def _winners(
     yield from reason_lines(unmet, names)
     if limits.limited:
         yield folded(
-            f"limits: {limits.words}; off: TPOT without speculation; TTFT: of a prompt as long as the"
-            " context, alone"
+            f"limits: {limits.words}; off: TPOT without speculation; TTFT: of one prompt of the context"
         )
