@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar
 
 from app.answers.answer import Column, Row
 from app.answers.feasible import Holds, Settings, change_words, nearest_changes
+from app.answers.sentences import folded
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from hardware_profiles.errors import InputError, UnknownNameError
@@ -183,4 +184,5 @@ def reason_lines(rows: Sequence[MarkedCell], names: Sequence[str]) -> list[str]:
         lines.setdefault(cell, ": ".join([*filter(None, [", ".join(where)]), row.reason_words]))
     more = len(lines) - MOST_REASON_LINES
     rest = f"and {more} more cells that cannot be; --csv and --json have every reason"
-    return [*list(lines.values())[:MOST_REASON_LINES], *([rest] if more > 0 else [])]
+    first = [folded(line) for line in list(lines.values())[:MOST_REASON_LINES]]
+    return [*first, *([rest] if more > 0 else [])]

@@ -101,23 +101,22 @@ def file_lines(entries: Sequence[Deployable], folder: Path) -> Iterator[str]:
         entries: one per engine; none where masked blocks are decoded, or nothing is written.
         folder: of the answer.
     """
-    written = file_paths(entries, folder)
     for entry in entries:
         if entry.result is None:
             yield f"{entry.engine}: nothing to load ({entry.reason})"
             continue
-        places = ", ".join(written[entry.engine])
-        yield f"{entry.engine} {entry.result.version}, {entry.content}: {places}"
+        *beside, start = entry.result.files  # which starts the engine with the others
+        contents = ", with ".join([entry.content, *([", ".join(beside)] if beside else [])])
+        yield f"{entry.engine} {entry.result.version}: {folder / entry.engine / start} ({contents})"
         if entry.reason:
             yield folded(f"  not the fastest found: {entry.reason}")
         for note in entry.result.notes:
             if note.startswith(("replace ", "no draft model")):
                 yield folded(f"  {note}")
-    if 0 < len(entries) < len(ENGINES):
-        yield "files of other engines: --engines all, or their names"
     page = folder / "report.html" if plots_available() else None
-    yield f"answer: {folder / 'recommendation.json'}"
-    yield f"report: {page or 'not written, because plotly is missing (pip install rooftree[app])'}"
+    report = page or "not written, because plotly is missing (pip install rooftree[app])"
+    others = "; files of other engines: --engines all" * (0 < len(entries) < len(ENGINES))
+    yield f"answer: {folder / 'recommendation.json'}; report: {report}{others}"
 
 
 def deployable(answer: Recommendation, engine: str, *, context: int) -> Deployable:

@@ -29,23 +29,18 @@ class DraftingCost(Row):
     @property
     def words(self) -> str:
         """The row as a sentence."""
-        memory = "the drafter has neither weights nor a cache of its own"
+        memory = "neither weights nor a cache of its own"
         if self.drafter_bytes or self.drafter_request_bytes:
             per_token = self.drafter_request_bytes / max(self.context, 1) / KIB
             memory = (
-                f"the drafter takes {plain(self.drafter_bytes / GIGA)} GB of each device and"
-                f" {plain(per_token)} KiB for each cached token"
+                f"{plain(self.drafter_bytes / GIGA)} GB of each device and {plain(per_token)} KiB a"
+                " cached token"
             )
-        fewer = (
-            f"{self.fewer_requests:,} fewer than without it ({self.fewer_cached_tokens:,} cached tokens)"
-            if self.fewer_requests
-            else "as many as without drafts"
-        )
+        fewer = f"{self.fewer_requests:,} fewer than" if self.fewer_requests else "as many as"
         return (
-            f"what drafting costs: {memory}; {self.fitting_requests:,} requests of"
-            f" {self.context:,} tokens fit, {fewer}; a user gets"
-            f" {plain(self.tokens_per_delivery)} tokens together every"
-            f" {plain(self.delivery_s / MILLI)} ms"
+            f"what drafting costs: {memory}; {self.fitting_requests:,} requests of {self.context:,}"
+            f" tokens fit, {fewer} without; a user gets {plain(self.tokens_per_delivery)} tokens at"
+            f" once every {plain(self.delivery_s / MILLI)} ms"
         )
 
 

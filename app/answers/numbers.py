@@ -100,6 +100,20 @@ def digits(value: float | None) -> str:
     return f"{round(value, decimals):,.{max(0, decimals)}f}"
 
 
+def interval_words(
+    bounds: Sequence[float | None] | None, unit: str = "", scale: float = 1.0
+) -> str:
+    """An interval in units of `scale`, as `1.75-2.01×` with an en dash; empty where there is none,
+    or no width.
+    """
+    low, high = bounds or (None, None)
+    return (
+        ""
+        if low is None or high is None or low == high
+        else f"{digits(low / scale)}–{digits(high / scale)}{unit}"
+    )
+
+
 def signed_percent(ratio: float | None, decimals: int) -> str:
     """A ratio in percent with its sign; None shows nothing.
 

@@ -24,7 +24,9 @@ def progress_line(quiet: bool) -> Iterator[Callable[[str], None]]:
         return
     from rich.console import Console
 
-    with Console(stderr=True).status("starting") as status:
+    console = Console(stderr=True)
+    plain = console.options.ascii_only
+    with console.status("starting", spinner="line" if plain else "dots") as status:
         yield status.update
 
 

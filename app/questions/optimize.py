@@ -163,7 +163,10 @@ class OptimizeQuestion(
     explain: Annotated[
         bool,
         Field(
-            "Say why each choice and not its neighbours: what they lose, and by what.",
+            (
+                "Say all that stands behind the answer: why not the neighbours of each choice, where"
+                " the others' acceptance comes from, the front, every measured run."
+            ),
             Group.OUTPUT,
         ),
     ] = False

@@ -13,11 +13,11 @@ import pytest
 
 pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
 
+from app.answers.optimize.headline import schedule_words
 from app.cli.main import main
 from app.dashboard.controls.bar import AS_SOLD
 from app.dashboard.wording import SERVER_FOLD, TITLES
 from app.render.charts.charts import digits
-from app.render.html.optimize_sections import schedule_words
 from costmodel.optimizers.recommend import DEFAULT_BATCHES
 from tests.app.dashboard.test_server import AFTER, BEFORE
 from tests.browser.steps import (

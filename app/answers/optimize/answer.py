@@ -51,7 +51,6 @@ def _is_full(question: OptimizeQuestion) -> bool:
     of_drafts = {
         "--stop": question.stop,
         "--metrics": question.metrics or question.after,
-        "--explain": question.explain,
         "--by-context": question.by_context,
         "--by-kind": question.by_kind,
     }

@@ -187,16 +187,20 @@ class Designs(Row):
             f" ({100 * self.expected_regret_ratio:.1f} %) by being wrong"
         )
 
-    def shown(self) -> Iterator[Table | str]:
-        """What to run and how sure that is, the designs, the front, and how much was looked at."""
+    def shown(self, *, explain: bool) -> Iterator[Table | str]:
+        """What to run, how sure that is, and the designs.
+
+        Args:
+            explain: show the front, too.
+        """
         yield folded(self.headline)
         if self.tied_words:
             yield folded(self.tied_words)
         yield folded(self.sure_words)
         yield self._designs()
-        yield self._front()
-        counts = self.search
-        yield f"searched: {counts.words}"
+        if explain:
+            yield self._front()
+        yield f"searched: {self.search.words}"
 
     def _designs(self) -> Table:
         caption = (

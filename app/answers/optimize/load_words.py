@@ -11,11 +11,6 @@ from shlex import quote
 from app.answers.optimize.rows import CellRow
 from simulator.scenario.usual_requests import OUTPUT_TOKENS
 
-STEADY = (
-    "speeds are of batches that are always full, without prompts in between and without waiting;"
-    " `rooftree simulate` shows what users see of a load"
-)
-
 
 def load_line(cells: Sequence[CellRow], file: Path) -> str:
     """The command that serves a load with the same model, devices, formats and drafter, and without

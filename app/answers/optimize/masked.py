@@ -65,7 +65,7 @@ _TAKEN = {
     *names_in(OutputOptions),
     *names_in(JointOptions),
     *("model", "method", "trace", "batch", "context", "quality_floor"),
-    *("against", "slo_tpot", "pp", "ep", "dp", "fidelity", "seed"),
+    *("against", "slo_tpot", "pp", "ep", "dp", "fidelity", "explain", "seed"),
 }
 _REFUSED: Mapping[str, str] = {
     **dict.fromkeys(

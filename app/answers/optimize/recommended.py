@@ -13,7 +13,9 @@ from app.answers.answer import Answer, Table
 from app.answers.cells import LISTED, MarkedCell, reason_lines
 from app.answers.deployables import Deployable, file_lines, write_all
 from app.answers.deployment_words import deployment_words
+from app.answers.numbers import LOPSIDED, lopsided
 from app.answers.optimize import words
+from app.answers.optimize.counted_rows import Counters
 from app.answers.optimize.counted_words import (
     adapter_tables,
     compared_tables,
@@ -22,7 +24,8 @@ from app.answers.optimize.counted_words import (
     flag_lines,
 )
 from app.answers.optimize.designs import Designs
-from app.answers.optimize.load_words import STEADY, load_line
+from app.answers.optimize.headline import headline
+from app.answers.optimize.load_words import load_line
 from app.answers.optimize.neighbour_words import neighbour_lines, neighbour_table
 from app.answers.optimize.rankings import Background, Rankings
 from app.answers.optimize.rows import Candidate, CellRow, ChoiceRow, MaskedQuality, PolicyRow
@@ -122,9 +125,12 @@ class Recommended(Answer):
         return {"configuration.json": first}
 
     def shown(self) -> Iterator[Table | str]:
-        """What to run and what that rests on, what cannot run, and what engines load."""
-        if isinstance(self.ranking, Designs):
-            yield from self.ranking.shown()
+        """What to run and how sure that is, what it rests on, what cannot run, and what engines
+        load; with `--explain` all that stands behind it.
+        """
+        ranking, explain = self.ranking, self.inputs["explain"]
+        if isinstance(ranking, Designs):
+            yield from ranking.shown(explain=explain)
             yield from reason_lines(
                 [row for row in self.unmet if row.draft is None],
                 ("device", "layout", "dtype", "kv_dtype"),
@@ -132,42 +138,67 @@ class Recommended(Answer):
             if self.quality is not None:
                 yield from map(folded, self._policy_lines(self.quality))
         else:
-            yield from self._rankings_shown(self.ranking)
+            yield from self._rankings_shown(ranking, explain=explain)
+        if not explain:
+            yield "more: --explain says why, what else was compared, and every measured run"
         if self.folder is not None:
             yield from file_lines(self.entries, self.folder)
-            if isinstance(self.ranking, Rankings) and self.quality is None:
-                yield load_line(self.ranking.cells, self.folder / f"{self.name}.json")
+            if isinstance(ranking, Rankings) and self.quality is None:
+                yield load_line(ranking.cells, self.folder / f"{self.name}.json")
 
-    def _rankings_shown(self, ranking: Rankings) -> Iterator[Table | str]:
-        """How many users the limits allow, who wins where, and what that rests on."""
+    def _rankings_shown(self, ranking: Rankings, *, explain: bool) -> Iterator[Table | str]:
+        """The answer and how sure it is, who wins where, and what that rests on."""
+        if ranking.counters is not None:
+            yield folded(ranking.counters.headline)
+        elif not ranking.within_limits:
+            yield folded(headline(ranking))
         yield from _within_lines(ranking.within_limits)
+        if ranking.how_sure is not None:
+            yield from certainty_lines([ranking.how_sure], explain=explain)
         yield from _winners(self.inputs, self.limits, [self], self.unmet)
         if self.quality is not None:
-            yield self._front()
+            if explain:
+                yield self._front()
             yield from map(folded, self._policy_lines(self.quality))
-        if self.inputs["explain"]:
-            yield from self.explained()
         if ranking.counters is not None:
-            yield counted_table(ranking.counters)
-            yield from compared_tables(ranking.counters)
-            yield from adapter_tables(ranking.counters)
-            yield from map(folded, counted_lines(ranking.counters))
-            yield from flag_lines(ranking.counters)
-        yield from map(folded, words.drafter_lines(self.recommendation, ranking.by_topology))
-        yield from map(folded, words.margin_lines(ranking.cells))
-        yield from map(folded, words.schedule_lines(self.recommendation, ranking.schedules))
-        yield from map(
-            folded, words.shared_schedule_lines(self.recommendation, ranking.context_schedules)
-        )
-        yield from map(folded, words.kind_lines(ranking.kind_lengths))
+            yield from self._counted(ranking.counters, explain=explain)
+        yield from map(folded, self._rests_on(ranking, explain=explain))
+        if explain:
+            yield from self.explained()
+
+    def _counted(self, counters: Counters, *, explain: bool) -> Iterator[Table | str]:
+        """What runs and what was counted of it, beyond the answer itself."""
+        yield counted_table(counters)
+        if explain:
+            yield from compared_tables(counters)
+        yield from adapter_tables(counters)
+        lines = counted_lines(counters)
+        yield from (folded(line) for line in lines if line != counters.headline)
+        yield from flag_lines(counters)
+
+    def _rests_on(self, ranking: Rankings, *, explain: bool) -> Iterator[str]:
+        """Where acceptance comes from, what is simpler, the draft length by batch, and what the
+        choice depends on and costs.
+        """
+        search = self.recommendation
+        if explain:
+            if any(
+                lopsided(cell.tokens_per_s, cell.tokens_per_s_interval) for cell in ranking.cells
+            ):
+                yield LOPSIDED
+            yield "speeds are of full batches: `rooftree simulate` shows what users see of a load"
+            yield from words.drafter_lines(search, ranking.by_topology)
+        else:
+            yield from words.winner_lines(search)
+        yield from words.margin_lines(ranking.cells)
+        if explain or not ranking.context_schedules:
+            yield from words.schedule_lines(search, ranking.schedules, explain=explain)
+        yield from words.shared_schedule_lines(search, ranking.context_schedules)
+        yield from words.kind_lines(ranking.kind_lengths)
         if line := self.prompts_line:
-            yield folded(line)
+            yield line
         costs = [cell.drafting_cost for cell in ranking.cells if cell.drafting_cost is not None]
-        yield from (folded(cost.words) for cost in costs[:1])
-        if self.quality is None and ranking.cells:
-            yield folded(STEADY)
-        if ranking.how_sure is not None:
-            yield from certainty_lines([ranking.how_sure])
+        yield from (cost.words for cost in costs[:1])
         if ranking.dropped_batches:
             dropped = ", ".join(map(str, ranking.dropped_batches))
             yield f"left out, too large for memory: batch {dropped}"
@@ -194,6 +225,7 @@ class Recommended(Answer):
             ],
             once=["batch", "context", *_POLICY],
             kind=PolicyRow,
+            yields=["tokens_per_step", "speedup"],
         )
 
     @property
@@ -205,7 +237,8 @@ class Recommended(Answer):
 
     def _policy_lines(self, quality: MaskedQuality) -> Iterator[str]:
         """What quality means, when the twin is beaten, and what has no answer."""
-        yield f"{quality.policies} policies, floor {quality.floor:.1%}; agreement: {quality.words}"
+        agreement = quality.words if self.inputs["explain"] else quality.brief
+        yield f"{quality.policies} policies, floor {quality.floor:.1%}; agreement: {agreement}"
         yield from self.twin_lines
         yield from self.unplayed_lines
 
@@ -233,8 +266,9 @@ class Recommended(Answer):
             name: of the answer among several; empty for the only one.
         """
         cells = self.rankings.cells
-        yield neighbour_table(cells, name.replace("--", " on ", 1).replace("--", ", "))
-        yield from map(folded, neighbour_lines(cells))
+        if any(cell.neighbours for cell in cells):
+            yield neighbour_table(cells, name.replace("--", " on ", 1).replace("--", ", "))
+            yield from map(folded, neighbour_lines(cells))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,9 +327,10 @@ class RecommendedCells(Answer):
         """How many users the limits allow, and who wins where, in all cells."""
         yield from _within_lines(self.within_limits)
         yield from _winners(self.inputs, self.limits, list(self.by_folder.values()), self.unmet)
+        explain = self.inputs["explain"]
         sure = (answer.rankings.how_sure for answer in self.by_folder.values())
-        yield from certainty_lines([one for one in sure if one is not None])
-        if self.inputs["explain"]:
+        yield from certainty_lines([one for one in sure if one is not None], explain=explain)
+        if explain:
             for name, answer in self.by_folder.items():
                 yield from answer.explained(name)
         if self.folder is not None and self.by_folder:
@@ -382,8 +417,9 @@ def _winners(
             row.batch or 0,
         )
     )
-    # of several cells winners alone fit, and the front of policies says what comes next
-    beside = [] if names or masked else ["next_best", "loses"]
+    # of several cells, and beside times of a limit, winners alone fit; of policies the front says
+    # what comes next
+    beside = [] if names or masked or limits.limited else ["next_best"]
     searches = [answer.recommendation for answer in answers]
     formats = dict.fromkeys(
         contender.setting.deployment.precision.label
@@ -402,17 +438,18 @@ def _winners(
             "tokens_per_step",
             *agrees,
             "tokens_per_s",
-            "speedup",
             *(times if limits.limited else []),
+            "speedup",
             *beside,
         ],
         caption=words.policy_caption(inputs["against"]) if masked else words.caption(searches),
-        once=["context"],
+        once=["context", *_POLICY[1:]],
         mark=run[0],
+        yields=[*beside, "tokens_per_step"],
         kind=PolicyRow if masked else CellRow,
     )
     yield from map(folded, words.cell_lines(cells, searches))
     yield from reason_lines(unmet, names)
     if limits.limited:
-        first_tokens = "; TTFT is that of a prompt as long as the context, processed alone"
-        yield f"limits: {limits.words}{'' if masked else first_tokens}"
+        first_tokens = "; off: TPOT without speculation; TTFT: of one prompt of the context"
+        yield folded(f"limits: {limits.words}{'' if masked else first_tokens}")

@@ -12,7 +12,7 @@ from app.answers.breakeven.rows import TwinPayingRow
 from app.answers.drafting import rule_words
 from app.answers.drafting_cost import DraftingCost
 from app.answers.estimates import Interval, KnownAcceptance, Phases, ProvenanceRow
-from app.answers.numbers import fixed
+from app.answers.numbers import signed_percent
 
 Range = tuple[int, int, int]  # first batch, last batch, draft tokens
 
@@ -387,7 +387,7 @@ class CellRow(Row):
     @property
     def tokens_per_step(
         self,
-    ) -> Annotated[float, Column("Tokens emitted per step.", "tokens/step", decimals=2)]:
+    ) -> Annotated[float, Column("Tokens emitted per step.", "tokens per step", decimals=2)]:
         """Of the winner."""
         return self.winner.tokens_per_step
 
@@ -432,13 +432,12 @@ class CellRow(Row):
 
     @property
     def next_best(self) -> Annotated[str, Column("The fastest of another drafter.")]:
-        """The runner-up in words; empty where nothing else was allowed."""
-        return "" if self.runner_up is None else self.runner_up.words
-
-    @property
-    def loses(self) -> Annotated[str, Column("Tokens/s that it loses.", of=("lost_ratio",))]:
-        """What the runner-up loses against the winner, in percent."""
-        return "" if self.lost_ratio is None else f"{fixed(100 * self.lost_ratio, 0)} %"
+        """The runner-up, and how far its tokens/s lie below the winner's; empty where nothing else
+        was allowed.
+        """
+        if self.runner_up is None or self.lost_ratio is None:
+            return ""
+        return f"{self.runner_up.drafter or 'off'} {signed_percent(-self.lost_ratio, 0)} %"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -590,6 +589,14 @@ class MaskedQuality(Row):
     prompts: Annotated[Mapping[str, int], Column("Prompts by the cache of their recording.")]
     canvas_tokens: Annotated[int, Column("Tokens that are refined.")]
     policies: Annotated[int, Column("Policies that were searched.")]
+
+    @property
+    def brief(self) -> str:
+        """What agreement is, and what to do about it."""
+        return (
+            f"{self.definition}; estimated where a rule was not recorded: check a choice live, as"
+            " `rooftree validate --method` does"
+        )
 
     @property
     def words(self) -> str:

@@ -43,8 +43,9 @@ class MoreUsers(Row):
     @property
     def words(self) -> str:
         """The change and what it serves."""
-        served = served_words(self.users, self.tokens_per_s, self.usd_per_million_tokens)
-        return f"{change_words(self.change)} {served}"
+        usd = self.usd_per_million_tokens
+        price = "" if usd is None else f", ${digits(usd)} per million tokens"
+        return f"{self.users:,} with {change_words(self.change)}{price}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,8 +109,8 @@ class UsersWithin(Row):
         run = run_words(self.drafter, str(self.topology), str(self.draft))
         drafted = "without drafting" if self.topology == "off" else f"with {run}"
         return (
-            f"{drafted}; {_BINDS[self.binds]}. Fewer people are served where prompts come in between:"
-            " `rooftree capacity --users`"
+            f"{drafted}; {_BINDS[self.binds]}. Prompts in between leave fewer: `rooftree capacity"
+            " --users`"
         )
 
     @property

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from app.answers.breakeven.rows import twin_words
 from app.answers.drafting import TOPOLOGY_WORDS, draft_words
-from app.answers.numbers import LOPSIDED, lopsided, plain
+from app.answers.numbers import plain
+from app.answers.optimize.headline import schedule_words
 from app.answers.optimize.rows import (
     CellRow,
     ContextScheduleRow,
@@ -32,14 +33,8 @@ def caption(searches: Sequence[Recommendation]) -> str:
     """What the columns of the table mean."""
     sources = [source for search in searches for source in search.sources]
     exact = any(s.positions is None and not s.recorded_tokens for s in sources)
-    numbers = (
-        " of the cost model; published or stated acceptance is taken as it is" if exact else ""
-    )
-    return (
-        "K: draft tokens per request and step; speedup against no speculation (off) at the same"
-        " batch and context; loses: tokens/s of the next best against the first; brackets: 80 %"
-        f" intervals{numbers}"
-    )
+    numbers = " of the cost model alone" if exact else ""
+    return f"full batches; speedup against no speculation (off); brackets: 80 % intervals{numbers}"
 
 
 def policy_caption(against: str) -> str:
@@ -55,8 +50,8 @@ def policy_caption(against: str) -> str:
 
 
 def cell_lines(cells: Sequence[CellRow], searches: Sequence[Recommendation]) -> Iterator[str]:
-    """One line about ties, one about intervals that reach further to one side, and those about
-    contexts beyond what a model was trained for.
+    """One line about ties with the next best, and those about contexts beyond what a model was
+    trained for.
     """
     close = sorted(
         {c.batch for c in cells if c.lost_ratio is not None and c.lost_ratio < TIE_RATIO}
@@ -66,8 +61,6 @@ def cell_lines(cells: Sequence[CellRow], searches: Sequence[Recommendation]) -> 
             f"a tie at batch {', '.join(f'{batch:,}' for batch in close)}: the next best loses less"
             f" than {100 * TIE_RATIO:.0f} %, which the prediction cannot tell apart"
         )
-    if any(lopsided(c.tokens_per_s, c.tokens_per_s_interval) for c in cells):
-        yield LOPSIDED
     remarks = (
         remark
         for search in searches
@@ -82,14 +75,27 @@ def cell_lines(cells: Sequence[CellRow], searches: Sequence[Recommendation]) -> 
 
 def drafter_lines(search: Recommendation, best: Sequence[TopologyBestRow]) -> Iterator[str]:
     """What the acceptance of every drafter rests on, and which of its topologies wins where."""
-    for index, (source, name) in enumerate(zip(search.sources, search.names, strict=True)):
-        yield f"{name}: {_drafts_with(source, search)}{_rests_on(source)}"
-        own = [contender for contender in search.contenders if contender.source == index]
-        remarks = (candidate.remark for contender in own for candidate in contender.candidates)
-        yield from (f"  {remark}" for remark in dict.fromkeys(remarks) if remark)
-        yield from _by_context(own)
+    for index in range(len(search.sources)):
+        yield from _drafter(search, index)
+        yield from _by_context([own for own in search.contenders if own.source == index])
     if any(row.topology not in ("off", "chain", "block") for row in best):
         yield from _who_wins(best)
+
+
+def winner_lines(search: Recommendation) -> Iterator[str]:
+    """What the acceptance of the drafters that win somewhere rests on; of all where none does."""
+    wins = {best.contender.source for best in search.winners if best.topology != "off"}
+    for index in sorted(wins) or range(len(search.sources)):
+        yield from _drafter(search, index)
+
+
+def _drafter(search: Recommendation, index: int) -> Iterator[str]:
+    """What the acceptance of one drafter rests on."""
+    source = search.sources[index]
+    yield f"{search.names[index]}: {_drafts_with(source, search)}{_rests_on(source)}"
+    own = (contender for contender in search.contenders if contender.source == index)
+    remarks = (candidate.remark for contender in own for candidate in contender.candidates)
+    yield from (f"  {remark}" for remark in dict.fromkeys(remarks) if remark)
 
 
 def _by_context(contenders: Sequence[Contender]) -> Iterator[str]:
@@ -129,24 +135,25 @@ def _who_wins(best: Sequence[TopologyBestRow]) -> Iterator[str]:
 
 
 def margin_lines(cells: Sequence[CellRow]) -> Iterator[str]:
-    """What ties with a winner and is simpler, and whether the recordings that chose are long
+    """What is simpler than a winner and as fast, and whether the recordings that chose are long
     enough.
     """
     several = len({cell.context for cell in cells}) > 1
 
-    def at(cell: CellRow) -> str:
-        return f"batch {plain(cell.batch)}" + (
-            f", context {plain(cell.context)}" if several else ""
-        )
+    def at(cell: CellRow, *batches: str) -> str:
+        where = f", context {plain(cell.context)}" if several else ""
+        return f"batch {', '.join(batches or [plain(cell.batch)])}{where}"
 
-    ties = [(cell, cell.tie) for cell in cells if cell.tie is not None]
-    if ties:
+    simpler: dict[tuple[str, int], list[CellRow]] = {}
+    for cell in cells:
+        if cell.tie is not None:
+            simpler.setdefault((cell.tie.draft, cell.context), []).append(cell)
+    if simpler:
         words = "; ".join(
-            f"{at(cell)}: {tie.draft} loses {100 * tie.lost_ratio:.1f} %"
-            for cell, tie in ties[:_RANGES]
+            f"{draft} at {at(alike[0], *(plain(cell.batch) for cell in alike))}"
+            for (draft, _), alike in simpler.items()
         )
-        more = f"; {len(ties) - _RANGES} more in the files" if len(ties) > _RANGES else ""
-        yield f"a tie, and simpler to run: {words}{more}"
+        yield f"simpler, and slower by at most {100 * TIE_RATIO:.0f} %: {words}"
     lengths = [(cell, cell.recorded) for cell in cells if cell.recorded is not None]
     if not lengths:
         return
@@ -164,21 +171,28 @@ def margin_lines(cells: Sequence[CellRow]) -> Iterator[str]:
 
 
 def schedule_lines(
-    search: Recommendation, schedules: Sequence[ContextScheduleRow]
+    search: Recommendation, schedules: Sequence[ContextScheduleRow], *, explain: bool
 ) -> Iterator[str]:
     """The draft length by batch of the drafter that wins at the smallest batch that drafts, at every
     context.
+
+    Args:
+        search: what was found.
+        schedules: of all drafters and contexts.
+        explain: say where it drafts another length than the table, and what that costs.
     """
     for schedule, row in zip(search.optimum.schedules, schedules, strict=True):
         here = (c.winner for c in search.optimum.cells if c.winner.context == schedule.context)
         first = next((winner for winner in here if winner.topology != "off"), None)
         if first is None or first.contender.source != schedule.source:
             continue
+        where = f" at context {row.context:,}" if len(search.optimum.contexts) > 1 else ""
         yield (
-            f"schedule of {row.drafter} at context {row.context:,}: {_ranges_words(row)}"
+            f"schedule of {row.drafter}{where}: {_ranges_words(row)}"
             f" ({_loss_words(row.schedule_worst_loss_ratio)})"
         )
-        yield from _against_table(search, schedule)
+        if explain:
+            yield from _against_table(search, schedule)
         yield from _off_lines(search, schedule)
 
 
@@ -213,8 +227,8 @@ def _loss_words(loss_ratio: float) -> str:
     """What a schedule loses against the best K of each batch, in words."""
     percent = f"{100 * loss_ratio:.1f}"
     if percent == "0.0":
-        return "the best K of every batch"
-    return f"at most {percent} % slower than the best K of any batch"
+        return "the best of every batch"
+    return f"at most {percent} % slower than the best of any batch"
 
 
 def shared_schedule_lines(
@@ -233,10 +247,10 @@ def shared_schedule_lines(
         own = sum(at.own_schedule_loss_ratio for at in row.contexts) / count
         worst = max(row.contexts, key=lambda at: at.loss_ratio - at.own_schedule_loss_ratio)
         yield (
-            f"one schedule of {row.drafter} for all contexts, as engines choose K by batch alone:"
-            f" {_ranges_words(row)} ({100 * lost:.1f} % slower on average than the best K, a"
-            f" schedule of each context {100 * own:.1f} %; most at context {worst.context:,}:"
-            f" {100 * worst.loss_ratio:.1f} and {100 * worst.own_schedule_loss_ratio:.1f} %)"
+            f"one schedule of {row.drafter} for all contexts, as engines choose by batch alone:"
+            f" {_ranges_words(row)} ({100 * lost:.1f} % slower on average than the best,"
+            f" {100 * worst.loss_ratio:.1f} % at context {worst.context:,}; a schedule of each context"
+            f" {100 * own:.1f} and {100 * worst.own_schedule_loss_ratio:.1f} %)"
         )
 
 
@@ -254,10 +268,9 @@ def prompts_line(rows: Sequence[PromptsRow], source: Source) -> str:
     named = shlex.quote(f"{slow.method}:{slow.data_set}")
     here = next(row for row in rows if row.data_set == source.figure.entry.data_set)
     return (
-        f"your prompts matter: with the {len(rows)} data sets that {here.method} was published on,"
-        f" the speedup at batch {plain(here.batch)} goes from {slow.speedup:.2f} ({slow.data_set},"
-        f" {slow.draft}) to {fast.speedup:.2f} ({fast.data_set}, {fast.draft}); this answer takes"
-        f" {here.data_set}; --drafter {named} takes another"
+        f"your prompts matter: at batch {plain(here.batch)} the speedup is {slow.speedup:.2f} on"
+        f" {slow.data_set}, {fast.speedup:.2f} on {fast.data_set}, of {len(rows)} published data sets;"
+        f" this is {here.data_set}, --drafter {named} takes another"
     )
 
 
@@ -282,11 +295,11 @@ def kind_lines(rows: Sequence[KindLengthsRow]) -> Iterator[str]:
 
 
 def _ranges_words(row: ContextScheduleRow | SharedSchedule) -> str:
-    """The first ranges of a schedule: `K=5 at batch 1-16, K=0 at batch 17-64`."""
-    spans = [(f"{low}-{high}" if high > low else f"{low}", k) for low, high, k in row.schedule]
-    words = ", ".join(f"K={k} at batch {span}" for span, k in spans[:_RANGES])
-    more = len(spans) - _RANGES
-    return words + (f", {more} more ranges in the files" if more > 0 else "")
+    """The first ranges of a schedule: `draft 5 tokens at batch 1-16, nothing at 17-64`."""
+    more = len(row.schedule) - _RANGES
+    return schedule_words(row.schedule[:_RANGES]) + (
+        f", {more} more ranges in the files" if more > 0 else ""
+    )
 
 
 def _drafts_with(source: Source, search: Recommendation) -> str:

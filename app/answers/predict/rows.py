@@ -178,13 +178,13 @@ class Predictions(Answer):
         if any(lopsided(row.tokens_per_s, row.tokens_per_s_interval) for row in able):
             yield LOPSIDED
         if self.limits.limited:
-            yield (
+            yield folded(
                 f"limits: {self.limits.words}; TTFT is that of a prompt as long as the context,"
                 " processed alone"
             )
         if inputs["borrowed"] and not any("borrowed" in remark for remark in self.remarks):
             yield "acceptance borrowed: it is that of another model"
-        yield from dict.fromkeys(row.remark for row in able if row.remark)
+        yield from map(folded, dict.fromkeys(row.remark for row in able if row.remark))
         yield from reason_lines([r for r in self.predictions if isinstance(r, MarkedCell)], names)
         if able and able[0].plan is not None:
             yield _plans(able)
@@ -193,8 +193,8 @@ class Predictions(Answer):
                 yield from _explained(row, row.explain)
         if len(self.how_sure) == 1:
             yield from (folded(cost.words) for cost in self.drafting_costs)
-        yield from self.remarks
-        yield from certainty_lines(self.how_sure)
+        yield from map(folded, self.remarks)
+        yield from certainty_lines(self.how_sure, explain=inputs["explain"])
 
 
 def _plans(rows: Sequence[PredictionRow]) -> Table:

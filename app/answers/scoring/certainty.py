@@ -33,6 +33,7 @@ MOST_DIFFERING = 2  # parts of four, beyond which runs say little of a question
 class Certainty(Row):
     """How sure an answer is."""
 
+    about: Annotated[str, Column("What was asked: method, model, device and engine.")]
     verdict: Annotated[str, Column("`measured`, `borrowed` or `nobody knows`.")]
     sentence: Annotated[str, Column("Why, with the nearest runs and their sources.")]
     nearest: Annotated[Sequence[MeasuredRuns], Column("The nearest measured runs.")]
@@ -41,6 +42,14 @@ class Certainty(Row):
     def words(self) -> Annotated[str, Column("As a line.")]:
         """The verdict and why."""
         return f"how sure: {self.verdict}; {self.sentence}"
+
+    @property
+    def brief(self) -> str:
+        """The verdict and the nearest runs alone: all of them where they are of what was asked."""
+        if self.verdict == MEASURED:
+            return f"{self.verdict}; {_counts(self.nearest)}"
+        which = "nearest are" if self.verdict == BORROWED else "of all there are"
+        return f"{self.verdict}; {which} {self.nearest[0].words}"
 
 
 def how_sure(where: DeploymentNames, source: Source | None) -> Certainty:
@@ -77,14 +86,21 @@ def how_sure(where: DeploymentNames, source: Source | None) -> Certainty:
     return _certainty(known, f"{source.method} on {shown}", runs, f"acceptance {source.label}")
 
 
-def certainty_lines(sure: Sequence[Certainty]) -> Iterator[str]:
-    """What text says below its tables: a line an answer; of many how many are how sure."""
-    if len(sure) <= MOST_LINES:
-        yield from (folded(one.words) for one in sure)
+def certainty_lines(sure: Sequence[Certainty], *, explain: bool) -> Iterator[str]:
+    """What text says beside its tables: a line an answer; of many how many are how sure.
+
+    Args:
+        sure: of every answer.
+        explain: name all runs, and where acceptance comes from.
+    """
+    if explain or len(sure) <= MOST_LINES:
+        for one in sure:
+            whose = f" of {one.about}" if len(sure) > 1 else ""
+            yield folded(one.words if explain else f"how sure{whose}: {one.brief}")
         return
     counts = Counter(one.verdict for one in sure)
     parts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
-    yield f"how sure: {parts}; --json has why"
+    yield f"how sure: {parts}; --explain says why"
 
 
 def _of_steps(group: MeasuredRuns, *, changed: bool) -> str:
@@ -94,19 +110,24 @@ def _of_steps(group: MeasuredRuns, *, changed: bool) -> str:
     return MEASURED if is_whole and not changed else BORROWED
 
 
+def _counts(runs: Sequence[MeasuredRuns]) -> str:
+    """How many runs of the question itself there are, and how far off predictions were on them."""
+    return "; ".join(f"{group.runs:,} runs{group.error_words}" for group in runs)
+
+
 def _certainty(
     verdict: str, shown: str, runs: Sequence[MeasuredRuns], acceptance: str = ""
 ) -> Certainty:
     words = "; ".join(group.words for group in runs)
     if verdict == MEASURED:
-        counts = "; ".join(f"{group.runs:,} runs{group.error_words}" for group in runs)
         by = "" if any(group.source == OWN_RUNS for group in runs) else " by others"
-        sentence = f"{shown} was measured{by}: {counts}"
+        sentence = f"{shown} was measured{by}: {_counts(runs)}"
     elif verdict == BORROWED:
         sentence = f"nearest to {shown}: {words}"
     else:
         sentence = f"nothing like {shown} was measured; of all there are {words}"
     return Certainty(
+        about=shown,
         verdict=verdict,
         sentence="; ".join(filter(None, (sentence, acceptance))),
         nearest=runs,

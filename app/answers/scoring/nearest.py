@@ -65,8 +65,8 @@ class MeasuredRuns(Row):
         if abs(self.bias_ratio) >= LEAST_BIAS_RATIO * self.median_error_ratio:
             side = f", mostly {above if self.bias_ratio > 0 else below}"
         return (
-            f", whose {name} was predicted {100 * self.median_error_ratio:.1f} % off in the"
-            f" median{side} ({self.source})"
+            f", {name} predicted {100 * self.median_error_ratio:.1f} % off in the median{side}"
+            f" ({self.source})"
         )
 
     def differing(self, names: Mapping[str, str]) -> list[str]:

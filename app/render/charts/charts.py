@@ -23,7 +23,10 @@ from traces.kinds.tree import Tree
 
 Json = Mapping[str, Any]
 Figure = dict[str, Any]
-digits = numbers.digits  # charts and pages write numbers as sentences do
+digits, interval_words = (
+    numbers.digits,
+    numbers.interval_words,
+)  # charts and pages write numbers as sentences do
 
 # Okabe & Ito 2008, "Color Universal Design", in the order of their contrast on white and near-black
 # together
@@ -50,20 +53,6 @@ def drafters(answer: Rankings) -> list[str]:
     """Unescaped name of every drafter that competed, in the order asked."""
     listed = [str(drafter.name) for drafter in answer.drafters]
     return list(dict.fromkeys([*listed, *(str(row.drafter) for row in answer.ranked)]))
-
-
-def interval_words(
-    bounds: Sequence[float | None] | None, unit: str = "", scale: float = 1.0
-) -> str:
-    """An interval in units of `scale`, as `1.75-2.01×` with an en dash; empty where there is none,
-    or no width.
-    """
-    low, high = bounds or (None, None)
-    return (
-        ""
-        if low is None or high is None or low == high
-        else f"{digits(low / scale)}–{digits(high / scale)}{unit}"
-    )
 
 
 def speedup_figure(answer: Rankings, context: int, *, usd_per_hour: float | None = None) -> Figure:

@@ -4,12 +4,12 @@ Why each choice and not its neighbours, what an engine's counters say of what ru
 for all contexts.
 """
 
-from collections.abc import Iterable, Sequence
 from html import escape
 
 from app.answers.answer import Table
 from app.answers.optimize.counted_words import CAPTION as COUNTED
 from app.answers.optimize.counted_words import counted_lines, counted_table, flag_lines
+from app.answers.optimize.headline import schedule_words
 from app.answers.optimize.neighbour_words import CAPTION as BESIDE
 from app.answers.optimize.neighbour_words import neighbour_lines, neighbour_table
 from app.answers.optimize.rankings import Rankings
@@ -76,16 +76,3 @@ def shared_schedules(answer: Rankings) -> str:
         " of them."
     )
     return f"<h3>Contexts together</h3><p>{note}</p>{html_table(head, rows)}"
-
-
-def schedule_words(ranges: Iterable[Sequence[int]]) -> str:
-    """Inclusive batch ranges as `draft 4 tokens at batch 1-28, 2 at 29-128`, with en dashes."""
-    parts: list[str] = []
-    for low, high, count in ranges:
-        span = f"{low:,}–{high:,}" if high > low else f"{low:,}"
-        unit = (
-            "" if any("token" in part for part in parts) else " token" if count == 1 else " tokens"
-        )
-        drafted = "nothing" if count == 0 else f"{count}{unit}"
-        parts.append(f"{drafted} at {'' if parts else 'batch '}{span}")
-    return "draft " + ", ".join(parts) if parts else ""

@@ -9,6 +9,7 @@ front, and when the autoregressive twin is beaten. Leaves out the figure
 from html import escape
 
 from app.answers.deployment_words import deployment_words
+from app.answers.optimize.headline import headline
 from app.answers.optimize.recommended import Recommended
 from app.answers.optimize.rows import PolicyRow
 from app.render.charts.charts import Figure, digits, interval_words
@@ -30,7 +31,7 @@ def refining_page(answer: Recommended) -> str:
     parts = [
         (
             f'<header><p class="eyebrow">{escape(title)} · {escape(str(inputs["method"]))}</p>'
-            f"<h1>{escape(headline(answer))}</h1>"
+            f"<h1>{escape(headline(answer.rankings))}</h1>"
             f"<p>Agreement: {escape(answer.quality.words)}.</p></header>"
         ),
         '<section class="grid">',
@@ -44,16 +45,6 @@ def refining_page(answer: Recommended) -> str:
     if lines := answer.unplayed_lines:
         parts += ["<h2>Without an answer</h2>", _list(lines)]
     return html_page(title, "".join(parts), figures)
-
-
-def headline(answer: Recommended) -> str:
-    """What to run at the first batch and context, in plain words (not escaped)."""
-    first = answer.choices[0]
-    assert isinstance(first, PolicyRow)
-    where = f"at batch {first.batch:,} and context {first.context:,}"
-    whose = f"{first.against}, " if first.against else ""
-    verdict = f"{digits(first.speedup)}× the speed of {whose}one token a pass with a KV cache"
-    return f"Run {first.draft} {where}: {first.agreement:.1%} agreement, {verdict}"
 
 
 _HEADS = (

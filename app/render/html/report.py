@@ -7,14 +7,19 @@ security policy lets only the page's own two scripts run. Leaves out the figures
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from html import escape
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from app.answers.deployment_words import deployment_words
 from app.answers.optimize.designs import Designs
+from app.answers.optimize.headline import (
+    across_batches,
+    first_choice,
+    headline,
+    schedule_words,
+)
 from app.answers.optimize.rankings import Rankings, read_rankings
 from app.answers.optimize.recommended import Recommended
 from app.answers.optimize.rows import ChoiceRow
@@ -25,7 +30,6 @@ from app.render.html.joint_page import joint_page
 from app.render.html.optimize_sections import (
     counters_section,
     neighbours_section,
-    schedule_words,
     shared_schedules,
 )
 from app.render.html.page import html_page, html_table, sure_badge, whole_answer, write_page
@@ -81,52 +85,6 @@ def report_page(saved: Json) -> str:
         return html_page(title, _body(answer, figures), figures)
 
 
-def headline(answer: Rankings) -> str:
-    """What to run at the smallest batch and how fast that is, in plain words (not escaped)."""
-    first = _first(answer)
-    where = f"at batch {first.batch:,} and context {first.context:,}"
-    if first.topology == "off":
-        return f"Run without speculation {where}: nothing that was compared is faster"
-    plural = "s" if first.draft_tokens != 1 else ""
-    shapes = {
-        "tree": "a tree of ",
-        "dynamic_tree": "dynamic trees of ",
-        "state_trees": "prompted trees of ",
-    }
-    shape = shapes.get(first.topology, "")
-    span = first.speedup_interval
-    sure = ", so it may be no faster" if _reaches_one(span) else ""
-    return (
-        f"Run {first.drafter} with {shape}{first.draft_tokens} draft token{plural} {where}:"
-        f" {digits(first.speedup)}× the speed of no speculation (80 % interval"
-        f" {interval_words(span, '×')}{sure})"
-    )
-
-
-def _reaches_one(span: Sequence[float | None] | None) -> bool:
-    """Whether an interval, where it is known, holds no gain."""
-    low, high = span or (None, None)
-    return low is not None and high is not None and low <= 1
-
-
-def across_batches(answer: Rankings) -> str:
-    """How the headline goes on: the schedule of the winner's chains, and where another method takes
-    the lead.
-    """
-    first = _first(answer)
-    winners = answer.at(first.context)
-    words = schedule_words(answer.schedule)
-    chains = " of chains" if first.topology in ("tree", "dynamic_tree", "state_trees") else ""
-    parts = [f"as a schedule{chains}, {words}"] if words else []
-    for before, row in pairwise(winners):
-        name, previous = (
-            "no speculation" if r.topology == "off" else str(r.drafter) for r in (row, before)
-        )
-        if name != previous:
-            parts.append(f"{name} leads from batch {row.batch:,}")
-    return "; ".join(parts)
-
-
 def _body(answer: Rankings, figures: Figures) -> str:
     if not answer.choices:
         raise ValueError("no choices")
@@ -141,7 +99,7 @@ def _body(answer: Rankings, figures: Figures) -> str:
 
 
 def _head(answer: Rankings) -> str:
-    inputs, first = answer.inputs, _first(answer)
+    inputs, first = answer.inputs, first_choice(answer)
     eyebrow = deployment_words(inputs)
     facts = [
         ("speedup", digits(first.speedup), "×", interval_words(first.speedup_interval, "×")),
@@ -186,7 +144,7 @@ def _within(answer: Rankings) -> str:
 
 def _badges(answer: Rankings) -> Iterable[str]:
     """What a reader must know before trusting the first line."""
-    origin = _first(answer).provenance
+    origin = first_choice(answer).provenance
     assert origin is not None  # what is drafted says where it comes from
     acceptance, device = origin.acceptance, origin.device
     label = escape(str(acceptance.label))
@@ -471,8 +429,3 @@ def _costs(answer: Rankings) -> str:
 
 def _spread(value: str, span: str) -> str:
     return f"{escape(value)}<small>{escape(span)}</small>"
-
-
-def _first(answer: Rankings) -> ChoiceRow:
-    """The winner at the first context's smallest batch."""
-    return answer.at(answer.contexts[0])[0]

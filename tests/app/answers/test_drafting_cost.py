@@ -49,4 +49,4 @@ def test_optimize_and_predict_say_the_same_cost(rooftree, tmp_path):
     (cost,) = rooftree("predict", *words, "--draft-tokens", k, "--json").answer["drafting_costs"]
     assert cost == pytest.approx(cell["drafting_cost"])
     for verb, more in (("optimize", ("--out", tmp_path)), ("predict", ("--draft-tokens", k))):
-        assert "what drafting costs: the drafter takes" in rooftree(verb, *words, *more).out
+        assert "what drafting costs: " in rooftree(verb, *words, *more).out

@@ -76,8 +76,11 @@ def test_the_first_table_has_one_row_a_batch_in_plain_numbers(rooftree, tmp_path
     assert not re.search(r"\d[eE][+-]?\d", "\n".join(table))
     assert "1,240" in out and "14,530" in out
     assert not any(line.split()[1] == "off" for line in table)
+    explained = rooftree("optimize", "--explain", "--out", tmp_path).out.splitlines()
     for name in ("eagle-3", "llama-3.2-1b", "n-gram"):
-        assert any(line.startswith(f"{name}: ") and "published" in line for line in lines), name
+        whose = f"{name}: "
+        assert any(line.startswith(whose) and "published" in line for line in explained), name
+        assert any(line.startswith(whose) for line in lines) == (name == "eagle-3")
 
 
 def test_off_wins_where_no_draft_pays(rooftree, tmp_path):

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import pytest
 
+from app.answers.optimize.headline import schedule_words
 from app.answers.simulations import highest_rates
 from app.cli.main import main
 from app.dashboard.answer import DeferredAnswer
@@ -31,7 +32,6 @@ from app.dashboard.measured import REPORT, measured_results
 from app.dashboard.recorded import tree_traces
 from app.dashboard.state import State
 from app.render.charts.charts import digits
-from app.render.html.optimize_sections import schedule_words
 from costmodel.optimizers.recommend import DEFAULT_BATCHES
 from hardware_profiles.errors import InfeasibleError, InputError
 from traces.library import shipped_traces

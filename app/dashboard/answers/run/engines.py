@@ -9,13 +9,13 @@ import zipfile
 from collections.abc import Mapping
 
 from app.answers.deployables import Deployable, first_deployable
+from app.answers.optimize.headline import schedule_words
 from app.answers.optimize.recommended import Recommended
 from app.dashboard.answer import EngineStart
 from app.dashboard.held import without_places
 from app.dashboard.state import State
 from app.exporters.registry import ENGINES, export
 from app.exporters.result import ExportResult
-from app.render.html.optimize_sections import schedule_words
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.recommend import Recommendation
 from hardware_profiles.errors import InputError

@@ -11,6 +11,7 @@ from functools import cache
 import numpy as np
 
 from app.answers.cells import MarkedCell
+from app.answers.optimize.headline import across_batches, headline
 from app.answers.optimize.rankings import Rankings
 from app.answers.optimize.recommended import Recommended, RecommendedCells
 from app.answers.optimize.rows import CellRow, ChoiceRow, Range
@@ -26,7 +27,6 @@ from app.dashboard.state import State
 from app.dashboard.wording import as_words
 from app.questions.optimize import DEFAULT_BATCHES, OptimizeQuestion
 from app.render.charts import charts
-from app.render.html.report import across_batches, headline
 from costmodel.answers.estimate import estimate
 from costmodel.answers.explain import explain
 from costmodel.optimizers.recommend import Recommendation

@@ -1,7 +1,5 @@
 """How sure an answer is: whether runs like it were measured, and the same sentence on every door."""
 
-import json
-
 import pytest
 
 from app.answers.scoring.certainty import BORROWED, MEASURED, UNKNOWN, how_sure
@@ -129,6 +127,10 @@ def test_text_and_json_say_the_same_sentence(rooftree, tmp_path, words):
     answer = rooftree(*words, "--json").answer
     told = answer["how_sure"]
     one = told[0] if isinstance(told, list) else told
-    text = " ".join(rooftree(*words).out.split())
-    assert f"how sure: {one['verdict']}; {one['sentence']}" in text
-    assert json.dumps(one["nearest"])
+    brief, whole = (" ".join(rooftree(*words, *more).out.split()) for more in ((), ("--explain",)))
+    assert f"how sure: {one['verdict']}; {one['sentence']}" in whole
+    assert one["sentence"] not in brief
+    said = brief.partition(f"how sure: {one['verdict']}; ")[2]
+    first, *others = [group["source"] for group in one["nearest"]]
+    assert f"({first})" in said
+    assert one["verdict"] != MEASURED or all(f"({source})" in said for source in others)

@@ -3,6 +3,8 @@ the report."""
 
 import json
 
+from app.answers.numbers import digits
+
 ASK = (
     "optimize",
     "--model",
@@ -30,6 +32,28 @@ def test_the_screen_says_it_where_it_is_asked(rooftree, tmp_path):
         "nothing longer was compared",
     ):
         assert words in said
+
+
+def test_explaining_adds_sentences_and_the_winner_alone_is_said_without(rooftree, tmp_path):
+    plain, explained = (
+        rooftree(*ASK, *more, "--out", tmp_path).out for more in ((), ("--explain",))
+    )
+    whole = " ".join(explained.split())
+    for line in plain.splitlines():
+        if not line.startswith(("how sure: ", "  ", "more: ")):
+            assert line.strip() in explained or line.strip() in whole, line
+    assert "eagle-3: acceptance stated" in plain and "n-gram: acceptance stated" not in plain
+    assert "n-gram: acceptance stated" in explained
+    assert len(explained.splitlines()) > 1.5 * len(plain.splitlines())
+
+
+def test_the_first_sentence_is_that_of_the_report(rooftree, tmp_path):
+    said = " ".join(rooftree(*ASK, "--out", tmp_path).out.split())
+    page = (tmp_path / "report.html").read_text()
+    headline = page.partition("<h1>")[2].partition("<span>")[0]
+    assert headline.startswith("Run eagle-3 with ") and said.startswith(headline)
+    row = rooftree(*ASK, "--out", tmp_path, "--json").answer["choices"][0]
+    assert f" {digits(row['tokens_per_s'])} tokens/s, {digits(row['speedup'])}× the speed" in said
 
 
 def test_the_object_and_the_report_hold_it(rooftree, tmp_path):

@@ -153,10 +153,9 @@ def test_optimize_names_who_wins_where(rooftree, tmp_path):
         json.loads((tmp_path / "recommendation.json").read_text())["by_topology"]
         == answer["by_topology"]
     )
-    plain = rooftree(
-        "optimize", "--trace", TRACE, "--batch", "1", "--engine", "none", "--out", tmp_path
-    )
-    assert "medusa at context 1024: " in plain.out and "dynamic:16" in plain.out
+    words = ("--trace", TRACE, "--batch", "1", "--engine", "none", "--explain")
+    explained = rooftree("optimize", *words, "--out", tmp_path)
+    assert "medusa at context 1024: " in explained.out and "dynamic:16" in explained.out
 
 
 def test_a_tree_that_engines_build_is_exported_where_it_beats_every_chain(rooftree, tmp_path):

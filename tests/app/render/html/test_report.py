@@ -14,17 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.answers.numbers import digits
 from app.answers.optimize.choices import path_acceptance
+from app.answers.optimize.headline import across_batches, headline, schedule_words
 from app.answers.optimize.rankings import read_rankings
 from app.render.charts import charts
 from app.render.html import page
-from app.render.html.report import (
-    across_batches,
-    headline,
-    report_page,
-    schedule_words,
-    write_report,
-)
+from app.render.html.report import report_page, write_report
 from app.render.json import jsonable, write_json
 from hardware_profiles.errors import InputError
 from tests.property_examples import examples
@@ -310,7 +306,8 @@ def test_the_first_line_in_words(answer):
     }
     words = headline(read_rankings(answer))
     assert words.startswith(
-        "Run medusa with 1 draft token at batch 1 and context 512: 1.88× the speed"
+        f"Run medusa with 1 draft token at batch 1 and context 512: {digits(first['tokens_per_s'])}"
+        " tokens/s, 1.88× the speed"
     )
     assert words.endswith("(80 % interval 1.75–2.01×)")
     first |= {"topology": "tree", "draft_tokens": 12, "speedup_interval": [0.98, 2.0]}
