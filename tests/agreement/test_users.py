@@ -12,7 +12,7 @@ from costmodel.answers.workload import Population, load_of_means
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
 from simulator.engine import simulate
-from simulator.results.steady import steady_window
+from simulator.results.steady import steady_summary
 from simulator.scenario.build import prepare
 from simulator.scenario.file import checked_scenario
 
@@ -57,6 +57,6 @@ def test_users_who_think_make_the_rate_of_a_simulated_closed_loop(
         "deployment": {"model": "llama-3.1-8b", "device": device},
     }
     closed = prepare(checked_scenario(sections, None)).of_users(users, think_s)
-    found = steady_window(simulate(closed.scenario(0, count=max(2000, 10 * users))))
-    assert rate[0] == pytest.approx(found.tokens_per_s / output, rel=0.03)
-    assert seen.times(output).e2e_s[0] == pytest.approx(found.e2e_s["mean"], rel=0.03)
+    found = steady_summary(simulate(closed.scenario(0, count=max(2000, 10 * users))))
+    assert rate[0] == pytest.approx(found["tokens_per_s"] / output, rel=0.03)
+    assert seen.times(output).e2e_s[0] == pytest.approx(found["e2e_s"]["mean"], rel=0.03)
