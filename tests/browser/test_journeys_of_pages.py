@@ -139,6 +139,25 @@ def test_two_scrapes_in_the_other_order_become_a_line_to_change(asked, capsys, t
     settled(page)
 
 
+def test_charts_stand_above_the_fold_of_a_server_too(asked, tmp_path):
+    files = []
+    for name, text in {"before": BEFORE, "after": AFTER}.items():
+        files.append(tmp_path / f"{name}.prom")
+        files[-1].write_text(text)
+    page = asked("page=run&method=eagle-3&batch=8", (1440, 900))
+    dropped(page, *files)
+    page.locator("[data-part=server] h2").wait_for()
+    settled(page)
+    page.keyboard.press("Escape")
+    for title in ("Break-even map", "Tree explorer", "Hardware what-if", "What should I run?"):
+        turned_to(page, title)
+        page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, 0)")
+        top = page.locator(".rooftree-card [role=img]").first.bounding_box()["y"]
+        assert top < 900 - 150, f"{title}: the chart begins at {top:.0f}"
+    taken_away(page)
+    settled(page)
+
+
 def test_50_requests_a_second_with_and_without_drafting(asked, capsys, tmp_path):
     page = asked("page=serving&rate=50&count=60&prompt_tokens=64&output_tokens=16&draft_tokens=5")
     simulated(page)
