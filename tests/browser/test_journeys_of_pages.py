@@ -71,7 +71,7 @@ def test_the_cheapest_of_eight_devices_for_20_requests_a_second(asked, capsys):
         best["devices"],
         f"tp {best['tp']}",
     )
-    assert f"{best['devices']} × {best['device']}" in page.locator("[data-part=why]").inner_text()
+    assert f"{best['devices']} × {best['device']}" in page.locator("[data-part=behind]").inner_text()
 
 
 def test_two_recordings_are_compared(asked, capsys):
@@ -105,6 +105,7 @@ def test_a_log_of_vllm_becomes_a_schedule(asked, capsys, tmp_path):
     )
     told = said(capsys, every, "--out", str(tmp_path / "out"))
     words = schedule_words(told["schedule"])
+    unfolded(page)
     assert words and page.get_by_text(f"Over batches: {words}").count() == 1
     script = (tmp_path / "out" / "vllm" / "vllm-serve.sh").read_text()
     assert shlex.split(scheduled) == shlex.split(script.partition("exec ")[2].replace("\\\n", " "))
