@@ -71,7 +71,9 @@ def test_the_cheapest_of_eight_devices_for_20_requests_a_second(asked, capsys):
         best["devices"],
         f"tp {best['tp']}",
     )
-    assert f"{best['devices']} × {best['device']}" in page.locator("[data-part=behind]").inner_text()
+    assert (
+        f"{best['devices']} × {best['device']}" in page.locator("[data-part=behind]").inner_text()
+    )
 
 
 def test_two_recordings_are_compared(asked, capsys):
