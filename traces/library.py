@@ -6,7 +6,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from hardware_profiles.errors import InputError
-from traces.importers.formats import read_trace_any as read_trace
+from traces.importers.formats import read_trace_any
+from traces.kinds.acceptance import AcceptanceTrace
 
 __all__ = [
     "GpuRecording",
@@ -24,6 +25,24 @@ __all__ = [
 
 _FOLDER = Path(__file__).parent / "recorded"
 _GPU = "gpu"
+
+
+def read_trace(path: str | Path) -> AcceptanceTrace:
+    """An acceptance trace of any known form; one that comes with rooftree is read once.
+
+    Args:
+        path: a trace file (.parquet), or a foreign file.
+
+    Raises:
+        InputError: no format claims the file, several do, or it is not as described.
+    """
+    file = Path(path)
+    return _recorded(file) if _FOLDER in file.parents else read_trace_any(file)
+
+
+@lru_cache(maxsize=16)
+def _recorded(path: Path) -> AcceptanceTrace:
+    return read_trace_any(path)
 
 
 def shipped_traces() -> list[Path]:

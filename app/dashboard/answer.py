@@ -87,13 +87,15 @@ class HowSure:
     Args:
         verdict: in a word or two.
         colour: of its chip: green, orange or red.
-        sentence: why, without a full stop.
+        brief: how far off predictions were of the nearest runs, without a full stop.
+        sentence: why, with these runs and their sources, likewise; behind a fold.
         more: what the page that says more is called.
         address: of that page, relative to the page.
     """
 
     verdict: str
     colour: str
+    brief: str
     sentence: str
     more: str
     address: str
@@ -150,6 +152,8 @@ class PageAnswer:
             when it is asked for.
         notes: what the answer rests on or leaves out.
         deferred: computes the rest of the answer; None where there is no rest.
+        behind: computes what stands behind the page's fold alone, which nobody waits for while it
+            is closed; None where that is computed anyway.
         own_file: it is made of an uploaded file, which no cache for all sessions may hold.
         sure: how sure the verb says that it is; None: it says nothing of it.
         command_answer: what the command line answers, for its rows; None: a command that
@@ -166,6 +170,7 @@ class PageAnswer:
     files: Mapping[str, Callable[[], bytes]] = field(default_factory=dict)
     notes: Sequence[str] = ()
     deferred: Callable[[], DeferredAnswer] | None = None
+    behind: Callable[[], DeferredAnswer] | None = None
     own_file: bool = False
     sure: Certainty | None = None
     command_answer: Callable[[], Answer] | None = None

@@ -314,10 +314,16 @@ function tableOf({ title, columns, rows }) {
   return [make("h3", title), scroll];
 }
 
+function folded(brief, text) {
+  const fold = make("details");
+  fold.append(make("summary", brief), make("div", text));
+  return fold;
+}
+
 function newComponent(parent) {
   const root = make("div", undefined, { class: "rooftree-answer" });
   const places = {
-    said: make("div", undefined, { class: "said" }), numbers: make("dl"), sure: make("p", undefined, { class: "sure" }),
+    said: make("div", undefined, { class: "said" }), numbers: make("dl"), sure: make("div", undefined, { class: "sure" }),
     notes: make("div", undefined, { class: "notes" }), cards: make("div", undefined, { class: "cards" }), tables: make("div"),
   };
   root.append(...Object.values(places));
@@ -334,7 +340,7 @@ async function show(component, data) {
     ...(verdict ? [make("span", `How sure: ${verdict}`, { class: `chip ${colour}` })] : []),
   ]);
   put(places.sure, data.sure, sure => sure ? [
-    make("span", `${sure.sentence}. `), make("a", sure.more, { href: sure.address, target: "_blank", rel: "noopener" }),
+    folded(`${sure.brief}.`, `${sure.sentence}.`), make("a", sure.more, { href: sure.address, target: "_blank", rel: "noopener" }),
   ] : []);
   put(places.numbers, data.numbers, said => said.map(([label, value]) => {
     const pair = make("div");

@@ -14,7 +14,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app.dashboard import chart_component
-from app.dashboard.answer import Change, EngineStart, PageAnswer
+from app.dashboard.answer import Change, DeferredAnswer, EngineStart, PageAnswer
 from app.dashboard.answers.server import ServerAnswer
 from app.dashboard.answers.validation.badge import sure_of
 from app.dashboard.changes import asked_by_point
@@ -30,6 +30,7 @@ from app.dashboard.pages import (
     answered,
     answering,
     completed,
+    unfolded,
 )
 from app.dashboard.pinned import PIN, RELEASE, beside, pinned_question, pinned_text
 from app.dashboard.question import is_masked
@@ -170,25 +171,25 @@ def _guarded(compute: Callable[[], Result]) -> Result | None:
 
 
 def _show_server(server: ServerAnswer, state: State) -> None:
-    """Whether to change what a server runs, and its options; the rest of that behind a fold where
-    the page asks something else.
+    """Whether to change what a server runs, in a line, so that the page's own charts stay in sight;
+    its options and the rest behind a fold.
     """
     show = _shown_for(state)
-    show("server", headline=server.headline, numbers=server.numbers)
+    show("server", headline=server.headline)
     _changes(server.changes, "server")
     if not server.command:
         return
-    for options in server.options:
-        st.markdown(f"**{plain(options.title)}**")
-        now, then = st.columns(2)
-        with now:
-            st.caption("Runs now")
-            code_block(options.old or NOT_TOLD)
-        with then:
-            st.caption("In its place")
-            code_block(options.new or LEFT_OUT)
-    with st.expander(SERVER_FOLD, expanded=state.page == PAGES[0]):
-        show("counted", notes=server.notes, tables=server.tables)
+    with st.expander(SERVER_FOLD):
+        for options in server.options:
+            st.markdown(f"**{plain(options.title)}**")
+            now, then = st.columns(2)
+            with now:
+                st.caption("Runs now")
+                code_block(options.old or NOT_TOLD)
+            with then:
+                st.caption("In its place")
+                code_block(options.new or LEFT_OUT)
+        show("counted", numbers=server.numbers, notes=server.notes, tables=server.tables)
         code_block(server.command)
 
 
@@ -281,24 +282,43 @@ def _show(answer: PageAnswer, state: State) -> None:
         _changes(answer.changes, "now")
     changed = st.container()
     _taken_along(answer, state)
-    with st.expander(FOLD):
-        show("notes", notes=answer.notes, tables=answer.tables)
+    fold = st.expander(FOLD, key="fold", on_change="rerun")
+    with fold:
+        if fold.open:
+            show("notes", notes=answer.notes, tables=answer.tables)
         below = st.container()
-    if (later := answer.deferred) is None:
-        return
-    with below:
-        rest = later if answer.own_file else lambda: completed(state)
-        # a look at the session lets Streamlit begin the next question
-        deferred = _guarded(lambda: waited(rest, lambda: st.session_state["state"]))
-        if deferred is None:
-            return
-        if deferred.notes:
-            show("why", notes=deferred.notes)
-        if deferred.cards or deferred.tables:
-            show("rest", cards=deferred.cards, tables=deferred.tables)
+    deferred = _later(answer.deferred, lambda: completed(state), answer)
+    if deferred.cards:
+        show("rest", cards=deferred.cards)
     _starts(deferred.engines, sides[len(answer.engines) :])
     with changed:
         _changes(deferred.changes, "later")
+    if fold.open:
+        with below:
+            _behind(deferred, "why", show)
+            _behind(_later(answer.behind, lambda: unfolded(state), answer), "behind", show)
+
+
+def _later(
+    part: Callable[[], DeferredAnswer] | None,
+    kept: Callable[[], DeferredAnswer],
+    answer: PageAnswer,
+) -> DeferredAnswer:
+    """A part of an answer that the rest does not wait for: as it is kept for all sessions, or of the
+    session's own file; nothing where there is none.
+    """
+    if part is None:
+        return DeferredAnswer()
+    compute = part if answer.own_file else kept
+    # a look at the session lets Streamlit begin the next question
+    found = _guarded(lambda: waited(compute, lambda: st.session_state["state"]))
+    return found or DeferredAnswer()
+
+
+def _behind(part: DeferredAnswer, name: str, show: Callable[..., None]) -> None:
+    """Sentences and tables behind the fold."""
+    if part.notes or part.tables:
+        show(name, notes=part.notes, tables=part.tables)
 
 
 def _taken_along(answer: PageAnswer, state: State) -> None:

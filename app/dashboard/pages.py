@@ -75,6 +75,19 @@ def completed(state: State) -> DeferredAnswer:
         return _cached_rest(question)
 
 
+def unfolded(state: State) -> DeferredAnswer:
+    """What stands behind the fold of a page alone.
+
+    Raises:
+        RooftreeError: it cannot be answered; the message says why.
+    """
+    question = _page_question(state)
+    if question.upload:
+        return _unfolded(question)
+    with _turn(question):
+        return _cached_behind(question)
+
+
 def _page_question(state: State) -> State:
     """The state with the usual values of what its page does not ask."""
     names = ASKED.get(state.page)
@@ -106,5 +119,11 @@ def _completed(state: State) -> DeferredAnswer:
     return answer.deferred() if answer.deferred else DeferredAnswer()
 
 
+def _unfolded(state: State) -> DeferredAnswer:
+    answer = answered(state)
+    return answer.behind() if answer.behind else DeferredAnswer()
+
+
 _cached = lru_cache(maxsize=CACHED_ANSWERS)(_answered)
 _cached_rest = lru_cache(maxsize=CACHED_ANSWERS)(_completed)
+_cached_behind = lru_cache(maxsize=CACHED_ANSWERS)(_unfolded)

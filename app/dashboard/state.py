@@ -441,7 +441,8 @@ def query_values(query: Mapping[str, str]) -> tuple[dict[str, str | int | float]
 def _device_of(query: Mapping[str, str]) -> str:
     """The device that a link asks about, where it can be."""
     device = query.get("device", "")
-    return device if device in device_names() or is_held_device(device) else State().device
+    known = device in (known_names("device") or ()) or is_held_device(device)
+    return device if known else State().device
 
 
 def to_query(state: State) -> dict[str, str]:

@@ -5,12 +5,13 @@ the page writes with `--csv`. Leaves out engine files, which the answer names it
 and numbers of one chart (`chart_component`).
 """
 
+from collections.abc import Callable
 from urllib.parse import urlencode, urlsplit
 
 from app.dashboard.answer import DeferredAnswer, PageAnswer
 from app.dashboard.answers.validation.badge import sure_of
 from app.dashboard.held import as_shown
-from app.dashboard.pages import completed
+from app.dashboard.pages import completed, unfolded
 from app.dashboard.state import State, address
 from app.dashboard.wording import TITLES
 from app.render.csv import csv_text
@@ -28,7 +29,9 @@ def report(answer: PageAnswer, state: State, question: str, url: str) -> bytes:
         question: in words.
         url: that the browser shows, whose query may be behind; empty where it is not known.
     """
-    rest, sure = _rest(answer, state), sure_of(answer, state)
+    rest = _later(answer, answer.deferred, lambda: completed(state))
+    behind = _later(answer, answer.behind, lambda: unfolded(state))
+    sure = sure_of(answer, state)
     return sheet_page(
         Sheet(
             title=TITLES[state.page],
@@ -37,19 +40,23 @@ def report(answer: PageAnswer, state: State, question: str, url: str) -> bytes:
             sure=None if sure is None else (sure.verdict, sure.sentence),
             numbers=answer.numbers,
             figures=[(c.title, c.note, c.figure) for c in (*answer.cards, *rest.cards)],
-            notes=[*answer.notes, *rest.notes],
+            notes=[*answer.notes, *rest.notes, *behind.notes],
             command=answer.command,
             link=link_of(state, url),
         )
     ).encode()
 
 
-def _rest(answer: PageAnswer, state: State) -> DeferredAnswer:
+def _later(
+    answer: PageAnswer,
+    part: Callable[[], DeferredAnswer] | None,
+    kept: Callable[[], DeferredAnswer],
+) -> DeferredAnswer:
     """What comes later on the page; nothing where that has no answer, as the page says itself."""
-    if answer.deferred is None:
+    if part is None:
         return DeferredAnswer()
     try:
-        return answer.deferred() if answer.own_file else completed(state)
+        return part() if answer.own_file else kept()
     except RooftreeError:
         return DeferredAnswer()
 

@@ -29,7 +29,10 @@ KNOWN_BY = {
     "upload": "what I dropped under Your server",
 }
 YOUR_SERVER = "Your server"
-SERVER_FOLD = "What was counted, what to measure next, and the command line that says the same"
+SERVER_FOLD = (
+    "Options to change, what was counted, what to measure next, and the command line that says the"
+    " same"
+)
 LEFT_OUT, NOT_TOLD = "(without them)", "(not told: lengths were mixed)"
 FOLD = "Why, what it rests on, and every number"
 OWN_RECORDING = "A recording of your own"

@@ -128,15 +128,26 @@ def tree_draft(
     Raises:
         InputError: nested stages, which draft chains alone.
     """
+    if (stage := tree_stage(drafter)) is None:
+        return []
+    passes = tree_passes(stage.draft, widths, reread_tokens=reread_tokens)
+    return _costs(d, drafter, stage, passes, batch=batch, context=context)
+
+
+def tree_stage(drafter: Drafter) -> Stage | None:
+    """The stage that drafts trees; None of a drafter that runs nothing.
+
+    Args:
+        drafter: who drafts.
+
+    Raises:
+        InputError: nested stages, which draft chains alone.
+    """
     if len(drafter.stages) > 1:
         raise InputError(
             "nested stages draft chains, not trees", key="tree", value=drafter.method.slug
         )
-    if not drafter.stages:
-        return []
-    stage = drafter.stages[0]
-    passes = tree_passes(stage.draft, widths, reread_tokens=reread_tokens)
-    return _costs(d, drafter, stage, passes, batch=batch, context=context)
+    return drafter.stages[0] if drafter.stages else None
 
 
 def prompt_draft_s(

@@ -4,13 +4,16 @@ drafter for other data sets.
 Leaves out recordings, whose kinds of prompts `kind_lengths` compares.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Unpack
 
+import numpy as np
+
 from costmodel.acceptance_library import PublishedAcceptance, other_prompts
-from costmodel.answers.estimate import Estimate, estimate
-from costmodel.laws.acceptance import Acceptance
+from costmodel.answers.estimate import step_cost
+from costmodel.configuration import DecodingConfiguration
+from costmodel.laws.acceptance import Acceptance, geometric
 from costmodel.method_library import load_method
 from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.drafters.named_drafters import figure_source
@@ -27,12 +30,14 @@ class PromptsChoice:
         figure: what was published of the drafter on these prompts; of another drafter of the same
             method where nobody published that of the choice.
         acceptance: the fastest draft there.
-        result: its estimate.
+        tokens_per_s: of the whole batch.
+        speedup: against plain decoding.
     """
 
     figure: PublishedAcceptance
     acceptance: Acceptance
-    result: Estimate
+    tokens_per_s: float
+    speedup: float
 
 
 def by_prompts(
@@ -57,14 +62,40 @@ def by_prompts(
         question = replace(question, draft_model=None)
     contenders = compare(question, sources, seed=seed, **axes).contenders
     rows = [
-        _fastest(entry, contender, first)
-        for entry, contender in zip(figures, contenders, strict=True)
+        row
+        for alike in _alike(contenders)
+        for row in _fastest(
+            [figures[place] for place in alike], [contenders[place] for place in alike], first
+        )
     ]
-    return sorted(rows, key=lambda row: float(row.result.tokens_per_s))
+    return sorted(rows, key=lambda row: row.tokens_per_s)
 
 
-def _fastest(figure: PublishedAcceptance, contender: Contender, first: Choice) -> PromptsChoice:
-    priced = evaluate(contender, batch=first.batch, context=first.context).tokens_per_s
-    acceptance = contender.candidates[int(priced.argmax())]
-    result = estimate(contender.setting, acceptance, batch=first.batch, context=first.context)
-    return PromptsChoice(figure=figure, acceptance=acceptance, result=result)
+def _alike(contenders: Sequence[Contender]) -> Iterable[list[int]]:
+    """Places of contenders that differ in their acceptance alone, in groups."""
+    groups: dict[DecodingConfiguration, list[int]] = {}
+    for place, contender in enumerate(contenders):
+        groups.setdefault(contender.configuration, []).append(place)
+    return groups.values()
+
+
+def _fastest(
+    figures: Sequence[PublishedAcceptance], alike: Sequence[Contender], first: Choice
+) -> Iterator[PromptsChoice]:
+    """The fastest draft by each of some figures, whose drafts are priced together."""
+    setting, plain = alike[0].setting, first.result.plain
+    off = step_cost(setting, geometric(0.0, 0), batch=first.batch, context=first.context)
+    together = replace(alike[0], candidates=[a for each in alike for a in each.candidates])
+    priced = evaluate(together, batch=first.batch, context=first.context, plain=off)
+    ends = np.cumsum([len(each.candidates) for each in alike])[:-1]
+    for figure, contender, tokens_per_s in zip(
+        figures, alike, np.split(priced.tokens_per_s, ends), strict=True
+    ):
+        best = int(tokens_per_s.argmax())
+        fastest = float(tokens_per_s[best])
+        yield PromptsChoice(
+            figure=figure,
+            acceptance=contender.candidates[best],
+            tokens_per_s=fastest,
+            speedup=fastest * float(plain.total_s) / first.batch,
+        )

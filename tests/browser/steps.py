@@ -164,11 +164,13 @@ def typed(page, name, text, *, refused=False):
 
 
 def unfolded(page):
-    """Open the fold that holds what is behind an answer."""
+    """Open the fold that holds what is behind an answer, and wait for it."""
     fold = page.get_by_test_id("stExpander").filter(has_text=FOLD).locator("details")
     if fold.get_attribute("open") is None:
         fold.locator("summary").click()
         fold.and_(page.locator("[open]")).wait_for()
+        fold.locator("[data-part=notes][data-settled]").wait_for(state="attached")
+        settled(page)
     return fold
 
 

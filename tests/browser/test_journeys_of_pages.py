@@ -71,7 +71,9 @@ def test_the_cheapest_of_eight_devices_for_20_requests_a_second(asked, capsys):
         best["devices"],
         f"tp {best['tp']}",
     )
-    assert f"{best['devices']} × {best['device']}" in page.locator("[data-part=why]").inner_text()
+    assert (
+        f"{best['devices']} × {best['device']}" in page.locator("[data-part=behind]").inner_text()
+    )
 
 
 def test_two_recordings_are_compared(asked, capsys):
@@ -103,6 +105,7 @@ def test_a_log_of_vllm_becomes_a_schedule(asked, capsys, tmp_path):
     )
     told = said(capsys, every, "--out", str(tmp_path / "out"))
     words = schedule_words(told["schedule"])
+    unfolded(page)
     assert words and page.get_by_text(f"Over batches: {words}").count() == 1
     script = (tmp_path / "out" / "vllm" / "vllm-serve.sh").read_text()
     assert shlex.split(scheduled) == shlex.split(script.partition("exec ")[2].replace("\\\n", " "))
@@ -131,6 +134,25 @@ def test_two_scrapes_in_the_other_order_become_a_line_to_change(asked, capsys, t
     assert query(page)["known_by"] == "upload" and "K=" in headline(page) + judged.inner_text()
     taken_away(page)
     assert judged.count() == 0
+
+
+def test_charts_stand_above_the_fold_of_a_server_too(asked, tmp_path):
+    files = []
+    for name, text in {"before": BEFORE, "after": AFTER}.items():
+        files.append(tmp_path / f"{name}.prom")
+        files[-1].write_text(text)
+    page = asked("page=run&method=eagle-3&batch=8", (1440, 900))
+    dropped(page, *files)
+    page.locator("[data-part=server] h2").wait_for()
+    settled(page)
+    page.keyboard.press("Escape")
+    for title in ("Break-even map", "Tree explorer", "Hardware what-if", "What should I run?"):
+        turned_to(page, title)
+        page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, 0)")
+        top = page.locator(".rooftree-card [role=img]").first.bounding_box()["y"]
+        assert top < 900 - 150, f"{title}: the chart begins at {top:.0f}"
+    taken_away(page)
+    settled(page)
 
 
 def test_50_requests_a_second_with_and_without_drafting(asked, capsys, tmp_path):

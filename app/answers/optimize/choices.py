@@ -111,8 +111,8 @@ def prompts_rows(answer: Recommendation, seed: int, axes: DraftAxes) -> list[Pro
             draft=draft_words(row.acceptance),
             draft_tokens=row.acceptance.draft_tokens,
             tokens_per_step=row.acceptance.tokens_per_step,
-            tokens_per_s=float(row.result.tokens_per_s),
-            speedup=float(row.result.speedup),
+            tokens_per_s=row.tokens_per_s,
+            speedup=row.speedup,
         )
         for row in by_prompts(answer, first, seed, **axes)
     ]

@@ -142,7 +142,8 @@ def answer_hardware(state: State) -> PageAnswer:
             ),
             "Prices and power models are assumptions of the profiles; see rooftree devices.",
         ],
-        deferred=lambda: _deferred(state, title),
+        deferred=lambda: DeferredAnswer(cards=[trade_card(_rows(as_sold(state)), state)]),
+        behind=lambda: _behind(state, title),
         sure=answer.how_sure[0],
         command_answer=lambda: answer,
     )
@@ -209,8 +210,8 @@ def _only(answer: Predictions) -> PredictionRow:
     raise InfeasibleError(row.reason_words)
 
 
-def _deferred(state: State, title: str) -> DeferredAnswer:
-    """Every device at its best layout, and the cheapest of them for the load."""
+def _behind(state: State, title: str) -> DeferredAnswer:
+    """Every device in rows, and the cheapest of them for the load."""
     # an answer from a session's own recording is not cached
     compared = _every_device.__wrapped__ if state.upload else _every_device
     loaded = with_values(State(), {name: getattr(state, name) for name in LOADED})
@@ -222,7 +223,6 @@ def _deferred(state: State, title: str) -> DeferredAnswer:
     own = [replaced | {"device": title} for replaced in _own_plan(state)]
     return DeferredAnswer(
         notes=_best(rows, plans, state),
-        cards=[trade_card(rows, state)],
         tables=[
             (f"Devices for {load}", [*plans, *own]),
             (f"Every device at its best layout {limit_words(state)}, cheapest token first", rows),
@@ -260,10 +260,15 @@ def _every_device(state: State) -> tuple[list[Row], list[Row], str]:
     """Every device at its best layout, plans of the cheapest for the load, and the command of these
     plans.
     """
-    compared = _best_layouts.__wrapped__ if state.upload else _best_layouts
-    rows = compared(replace(_configured(state), slo_tpot=state.slo_tpot))
+    rows = _rows(state)
     asked = asked_plans(state, planned_devices(rows, state))
     return rows, plan_rows(asked), asked.line
+
+
+def _rows(state: State) -> list[Row]:
+    """Every device at its best layout, of a device as it is sold."""
+    compared = _best_layouts.__wrapped__ if state.upload else _best_layouts
+    return compared(replace(_configured(state), slo_tpot=state.slo_tpot))
 
 
 @lru_cache(maxsize=64)

@@ -8,10 +8,11 @@ them. Leaves out seconds, and which tree comes near (`trace_tree`).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from costmodel.optimizers.trees.trace_trie import build_trie
+from costmodel.optimizers.trees.trace_trie import Trie, build_trie
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.replay.oracle import step_oracle
 
@@ -46,8 +47,7 @@ def tree_bounds(
     Raises:
         InputError: no ranks, no step, or sizes out of range.
     """
-    whole = build_trie(trace, depth)
-    alone = [build_trie(trace.select([request]), depth) for request in range(trace.requests)]
+    whole, alone = _tries(trace, depth)
     bounds = []
     for count in draft_tokens:
         path = np.ones(min(count, whole.depth) + 1)  # a path of d accepted tokens needs d nodes
@@ -63,3 +63,10 @@ def tree_bounds(
             )
         )
     return bounds
+
+
+@lru_cache(maxsize=4)
+def _tries(trace: AcceptanceTrace, depth: int) -> tuple[Trie, Sequence[Trie]]:
+    """The trie of a recording and those of its requests, which no size of a tree changes."""
+    alone = [build_trie(trace.select([request]), depth) for request in range(trace.requests)]
+    return build_trie(trace, depth), alone

@@ -8,12 +8,14 @@ tree (`costmodel.optimizers.search`).
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
 from costmodel.answers.estimate import Setting, step_cost
 from costmodel.answers.steps.step import total_cost, verify_passes
-from costmodel.drafters.pass_costs import tree_draft
+from costmodel.drafters.pass_costs import draft_pass, tree_stage
+from costmodel.drafters.passes import tree_passes
 from costmodel.laws.acceptance import geometric
 from costmodel.optimizers.trees.priced_tree import TreePrice
 from hardware_profiles.errors import InputError
@@ -64,15 +66,27 @@ def tree_price(
         step_cost(setting, geometric(0.0, 0), batch=float(batch), context=float(context)).total_s
     )
 
-    def draft_s(widths: Sequence[int]) -> float:
-        passes = tree_draft(
+    stage = tree_stage(setting.drafter)
+
+    @cache
+    def pass_s(rows: float, sets: float) -> float:
+        """Seconds of a draft pass, of which trees of all shapes run the same few."""
+        assert stage is not None
+        cost = draft_pass(
             *parts,
-            widths,
+            stage,
             batch=float(batch),
+            query_tokens=rows,
             context=float(context),
-            reread_tokens=float(len(widths)),
+            sets=sets,
         )
-        return float(sum(often * cost.total_s for often, cost in passes))
+        return float(cost.total_s)
+
+    def draft_s(widths: Sequence[int]) -> float:
+        if stage is None:
+            return 0.0
+        passes = tree_passes(stage.draft, widths, reread_tokens=float(len(widths)))
+        return float(sum(run.often * pass_s(float(run.rows), run.sets) for run in passes))
 
     return TreePrice(
         plain_s=plain,

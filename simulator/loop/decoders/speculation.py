@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +60,7 @@ from traces.replay.outcomes import foreseen_tokens
 from traces.replay.states import state_steps
 from traces.replay.walk import check_chain, check_tree, replay_chain, replay_tree
 
+_Kind = TypeVar("_Kind", bound=np.generic)
 _CONTROLLERS = {"ema": EMA, "goodput": GOODPUT, "cost": COST}
 _SLOTS = {"alike": ALIKE, "likeliest": LIKELIEST, "by_request": BY_REQUEST}
 _RAGGED = {"split": SPLIT, "pad": PAD, "regroup": REGROUP}
@@ -142,7 +144,7 @@ def build_drafts(scenario: Scenario, generator: np.random.Generator) -> Drafts:
         passes = _started(options.trace, _picked(options.trace, options.topology).passes)
     elif decoder == CHAIN and batch.slots == "alike" and (more := dropped_tokens(options.stop)):
         # the pass that found the drafter unsure counts too
-        passes = np.resize(
+        passes = _repeated(
             _started(options.trace, (_lengths(options) + more).astype(np.int16)), emits.size
         )
     drafts = _PLAIN._replace(
@@ -170,7 +172,7 @@ def build_drafts(scenario: Scenario, generator: np.random.Generator) -> Drafts:
         budget_per_request=np.inf
         if batch.budget_per_request is None
         else float(batch.budget_per_request),
-        sure=np.resize(_sure(options), emits.size),
+        sure=_repeated(_sure(options), emits.size),
         within_output=bool(scenario.scheduler.drafts_within_output),
         lengths=np.arange(most + 1, dtype=np.int32),
     )
@@ -374,6 +376,11 @@ def _picked(trace: AcceptanceTrace, policy: TreePolicy) -> PickedTrees:
         rule = f"must lie in 0..{trace.expansions.nodes}, the nodes recorded"
         raise InputError(rule, file=trace.file, key="nodes", value=policy.nodes)
     return pick_trees(trace.expansions, policy)
+
+
+def _repeated(values: NDArray[_Kind], size: int) -> NDArray[_Kind]:
+    """Values again and again up to a size, without a list of all repetitions as `np.resize` makes."""
+    return np.tile(values, -(-size // max(values.size, 1)))[:size]
 
 
 def _started(trace: AcceptanceTrace, values: IntArray) -> Small:

@@ -76,8 +76,12 @@ def test_every_figure_is_json_with_units_on_its_axes(page):
     assert answer.cards
     assert answer.headline
     assert answer.command.startswith("rooftree ")
-    later = answer.deferred() if answer.deferred else DeferredAnswer()
-    assert all(isinstance(note, str) and note for note in (*answer.notes, *later.notes))
+    later, behind = (
+        part() if part else DeferredAnswer() for part in (answer.deferred, answer.behind)
+    )
+    assert all(
+        isinstance(note, str) and note for note in (*answer.notes, *later.notes, *behind.notes)
+    )
     for card in (*answer.cards, *later.cards):
         json.dumps(card.figure, allow_nan=False)
         assert card.note

@@ -24,7 +24,7 @@ STATE = State(
 
 @pytest.fixture(scope="module")
 def limited():
-    return answer_hardware(STATE).deferred()
+    return answer_hardware(STATE).behind()
 
 
 def table(later, begins):
@@ -88,7 +88,7 @@ def test_without_a_limit_the_fewest_devices_that_hold_the_batch():
             device="b200-sxm",
             batch=4,
         )
-    ).deferred()
+    ).behind()
     rows = {
         row["device"]: row for row in table(later, "Every device at its best layout at batch 4")
     }
@@ -96,8 +96,8 @@ def test_without_a_limit_the_fewest_devices_that_hold_the_batch():
     assert rows["h100-sxm"]["batch"] == 4
 
 
-def test_names_in_the_chart_stand_apart_and_the_own_device_has_one(limited):
-    (points,) = limited.cards[0].figure["data"]
+def test_names_in_the_chart_stand_apart_and_the_own_device_has_one():
+    (points,) = answer_hardware(STATE).deferred().cards[0].figure["data"]
     assert points["text"][0] in ("h100-sxm", "a100-sxm-80")
     assert len(points["text"]) == len(points["textposition"]) == len(points["x"])
 

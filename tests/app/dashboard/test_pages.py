@@ -101,7 +101,13 @@ def _only_the_page_takes_time():
 def _few_devices(page, monkeypatch):
     """A page of hardware that prices and plans a few; `test_every_device` looks at all of them."""
     few = every_device.sold_devices()[::8]
-    kept = (hardware._best_layouts, hardware._every_device, pages._cached, pages._cached_rest)
+    kept = (
+        hardware._best_layouts,
+        hardware._every_device,
+        pages._cached,
+        pages._cached_rest,
+        pages._cached_behind,
+    )
     if page == "hardware":
         monkeypatch.setattr(every_device, "sold_devices", lambda: few)
         monkeypatch.setattr(every_device, "MOST_PLANNED", 2)
@@ -122,6 +128,7 @@ def opened(**query):
     app = testing.AppTest.from_file(str(SCRIPT), default_timeout=PATIENCE_S)
     for name, value in query.items():
         app.query_params[name] = str(value)
+    app.session_state["fold"] = True  # the fold, behind which answers are told, too
     return app.run()
 
 
@@ -533,6 +540,17 @@ def test_a_simulation_runs_on_request_and_stays():
     assert "Goodput" in dict(boards(app)["words"]["numbers"])
     app.run()
     assert codes(app)[0].startswith("rooftree simulate"), "drawn again without another run"
+
+
+def test_what_is_behind_the_closed_fold_is_neither_computed_nor_sent(monkeypatch):
+    asked = []
+    monkeypatch.setattr("app.dashboard.pages.unfolded", asked.append)
+    app = opened(page="run")
+    assert asked and "notes" in boards(app)
+    asked.clear()
+    app.session_state["fold"] = False
+    assert is_calm(app.run())
+    assert not asked and {"words", "charts", "rest"} == set(boards(app))
 
 
 def told(answer, rest):

@@ -98,7 +98,7 @@ def is_said(app, counters):
     """Whether the page says in words and numbers what the counters' JSON says."""
     shown = boards(app)["server"]
     assert shown["headline"].removesuffix(".").lower() == counters["headline"].lower()
-    numbers = dict(shown["numbers"])
+    numbers = dict(boards(app)["counted"]["numbers"])
     now = counters["compared"][0]
     assert f"K={now['draft_tokens']}: {now['tokens_per_step']:.2f} tokens" in numbers["Runs now"]
     assert f"{now['tokens_per_s']:,.0f}" in numbers["Runs now"]
@@ -119,10 +119,10 @@ def test_two_scrapes_in_any_order_say_to_change(rooftree, tmp_path, swapped):
     counters = same(rooftree, app, tmp_path, *files)
     assert is_said(app, counters)
     assert boards(app)["server"]["headline"].startswith("Change: run K=")
-    assert "K=5" in dict(boards(app)["server"]["numbers"])["Runs now"]
+    assert "K=5" in dict(boards(app)["counted"]["numbers"])["Runs now"]
     there = next(row for row in counters["verdicts"] if row["runs_now"])
     low, high = there["gain_ratio_interval"]
-    gain = dict(boards(app)["server"]["numbers"])["Gain (80 % interval)"]
+    gain = dict(boards(app)["counted"]["numbers"])["Gain (80 % interval)"]
     assert f"[{100 * low:.1f}, {100 * high:.1f}]" in gain
     old, new = (json.loads(shlex.split(counters["flags"][0][name])[1]) for name in ("old", "new"))
     assert old == new | {"num_speculative_tokens": 5} != new

@@ -69,6 +69,16 @@ def test_how_sure_a_tree_is_is_said_of_the_recording_that_it_was_built_from():
     assert sure.sentence.endswith("borrowed from SmolLM2-135M-Instruct")
 
 
+def test_one_line_says_how_far_off_predictions_of_the_nearest_runs_were():
+    state = State(page="map", batch=8)
+    answer = answered(state)
+    sure, runs = sure_of(answer, state), answer.sure.nearest
+    errors = sorted(100 * group.median_error_ratio for group in runs)
+    assert len(runs) > 1 and all(f"{error:.1f} % off" in sure.sentence for error in errors)
+    assert f"{errors[0]:.1f} to {errors[-1]:.1f} % off" in sure.brief
+    assert f" {sum(group.runs for group in runs)} runs" in sure.brief
+
+
 def test_drafters_of_one_method_are_told_apart_by_their_names():
     own = {"draft_bytes": "350MB", "draft_passes": 4, "draft_name": "ours", "known_by": "rate"}
     answer = answered(State(**own))

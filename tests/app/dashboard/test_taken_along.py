@@ -19,7 +19,7 @@ from app.dashboard.answers.trace.page import answer_trace
 from app.dashboard.answers.validation.badge import sure_of
 from app.dashboard.controls.bar import summary
 from app.dashboard.held import OWN_FILE, hold_config, hold_recording
-from app.dashboard.pages import answered, completed
+from app.dashboard.pages import answered, completed, unfolded
 from app.dashboard.state import State
 from app.dashboard.taken_along import link_of, report, rows
 from app.dashboard.wording import MOST_LETTERS, file_stem
@@ -76,13 +76,14 @@ def test_a_simulation_is_taken_along_too(tmp_path, monkeypatch, capsys):
 def test_a_report_says_what_the_page_says(name):
     state = STATES[name]
     answer, page = answered(state), html.unescape(taken(state))
-    rest, sure = completed(state), sure_of(answer, state)
+    rest, behind, sure = completed(state), unfolded(state), sure_of(answer, state)
     assert (sure is None) == (name == "trace")
     for text in (
         answer.headline,
         answer.command,
         *answer.notes,
         *rest.notes,
+        *behind.notes,
         *(part for pair in answer.numbers for part in pair),
         *([f"How sure: {sure.verdict}", sure.sentence] if sure else []),
         summary(state),

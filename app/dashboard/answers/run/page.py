@@ -70,6 +70,7 @@ def answer_run(state: State) -> PageAnswer:
         sure=here.rankings.how_sure,
         command_answer=lambda: here,
         deferred=lambda: _rest(here, usual(), state),
+        behind=lambda: DeferredAnswer(notes=[_why(here.recommendation, state)]),
     )
 
 
@@ -133,21 +134,18 @@ def _other_batches(state: State, asked: Asked, here: Sequence[MarkedCell]) -> De
 def _rest(
     here: Recommended, everywhere: Recommended | RecommendedCells, state: State
 ) -> DeferredAnswer:
-    """What takes longer: other batches and the schedule over them, why, and the cheapest
-    devices.
-    """
+    """What takes longer: other batches and the schedule over them, and the cheapest devices."""
     rows, note, changes = cheapest(here.recommendation, state)
     tables: list[tuple[str, Sequence[Row]]] = [
         ("Every device with a price, on the fewest that hold it", rows),
         *missed(everywhere.unmet),
     ]
-    why = _why(here.recommendation, state)
     if isinstance(everywhere, RecommendedCells):  # a batch between the usual ones may hold alone
-        return DeferredAnswer(notes=[note, why], tables=tables, changes=changes)
+        return DeferredAnswer(notes=[note], tables=tables, changes=changes)
     engines, written = scheduled(here.recommendation, everywhere.recommendation, state)
     return DeferredAnswer(
         engines=engines,
-        notes=[*_by_batch(here, everywhere), *written, note, why],
+        notes=[*_by_batch(here, everywhere), *written, note],
         cards=_lines(everywhere, state.context),
         tables=tables,
         changes=changes,

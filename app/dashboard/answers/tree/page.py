@@ -124,6 +124,7 @@ def asked_tree(state: State, configuration: DecodingConfiguration, name: str) ->
     )
 
 
+@lru_cache(maxsize=256)
 def _source(name: str, configuration: DecodingConfiguration) -> Source:
     """The recording as what drafts, which the question's own drafters are not."""
     source = trace_source(recordings()[name], configuration.method, override=True)

@@ -3,13 +3,18 @@
 from dataclasses import replace
 from urllib.parse import urlencode
 
-from app.answers.scoring.certainty import BORROWED, MEASURED, UNKNOWN, how_sure
+from app.answers.scoring.certainty import BORROWED, MEASURED, UNKNOWN, Certainty, how_sure
 from app.dashboard.answer import HowSure, PageAnswer
 from app.dashboard.held import as_shown
 from app.dashboard.question import deployment, drafters
 from app.dashboard.state import State, address
 
 MORE = "How far off predictions are"
+_NEAREST = {
+    MEASURED: "It was measured:",
+    BORROWED: "The like of it was measured:",
+    UNKNOWN: "Nothing like it was measured; of all there are",
+}
 COLOURS = {MEASURED: "green", BORROWED: "orange", UNKNOWN: "red"}
 
 
@@ -23,7 +28,17 @@ def sure_of(answer: PageAnswer, state: State) -> HowSure | None:
     return HowSure(
         verdict=sure.verdict,
         colour=COLOURS[sure.verdict],
+        brief=_brief(sure),
         sentence=as_shown(sure.sentence),  # without the server's folders
         more=MORE,
         address=f"validation?{urlencode(address(replace(state, page='validation')))}",
     )
+
+
+def _brief(sure: Certainty) -> str:
+    """How far off predictions were of the nearest runs, in one line."""
+    errors = [100 * group.median_error_ratio for group in sure.nearest]
+    least, most = f"{min(errors):.1f}", f"{max(errors):.1f}"
+    off = f"{least} %" if least == most else f"{least} to {most} %"
+    runs = sum(group.runs for group in sure.nearest)
+    return f"{_NEAREST[sure.verdict]} {runs:,} runs, predicted {off} off in the median"
