@@ -341,4 +341,5 @@ def collect(
         series=tuple(series for stage in stages for series in stage.series()[whose]),
         busy_by_replica_s=np.array([state.busy_s for state in states[: scenario.replicas]]),
         idle_passes=idle_passes,
+        users=workload.users,
     )

@@ -23,7 +23,6 @@ from simulator.loop.tables import (
     device_seconds,
     draft_seconds,
     host_seconds,
-    target_seconds,
 )
 
 
@@ -146,6 +145,30 @@ def over_caches(replica: Replica, d: Drafts | None) -> tuple[int, float]:
 
 
 @compiled
+def _pass_seconds(
+    buffers: Buffers,
+    t: Tables,
+    seconds: Real,
+    members: int,
+    queries: float,
+    context: float,
+    chunks: int,
+) -> float:
+    """Seconds on the device of one of several passes of an iteration, beside its first `chunks`
+    prompt chunks; 0 of nothing.
+    """
+    sampled = round(members * queries)
+    rows = sampled
+    for i in range(chunks):
+        rows += buffers.chunks[i].new
+    if rows == 0:
+        return 0.0
+    return device_seconds(
+        t, seconds, members, queries, context, buffers.chunks, chunks, rows, sampled + chunks
+    )
+
+
+@compiled
 def _in_groups(
     replica: Replica,
     buffers: Buffers,
@@ -158,17 +181,25 @@ def _in_groups(
     total, seats = 0.0, buffers.seats
     for at in range(groups(replica, buffers.running, seats, requests, d, by_length)):
         members, queries, context = group(replica, seats, requests, d, at)
-        total += target_seconds(
-            t,
-            seconds,
-            members,
-            queries,
-            context,
-            buffers.chunks,
-            replica.chunks if at == 0 else 0,
-            speculates(replica),
-        )
+        chunks = replica.chunks if at == 0 else 0
+        total += _pass_seconds(buffers, t, seconds, members, queries, context, chunks)
     return total
+
+
+@compiled
+def _engine_seconds(replica: Replica, t: Tables, device_s: float) -> float:
+    """What the engine adds to an iteration whose target passes take so long on the device: it
+    schedules, prepares and samples once, in however many passes it verifies.
+
+    Of what the device waits for its host the replica remembers the sum.
+    """
+    prompts = replica.chunks - replica.full_passes
+    served, rows = replica.decoding + prompts, max(replica.rows, 1)
+    own_s, host_s = host_seconds(
+        t, speculates(replica), served, replica.decode_rows, rows, prompts, device_s
+    )
+    replica.host_s += host_s
+    return own_s + host_s
 
 
 @compiled
@@ -182,23 +213,18 @@ def _in_parts(
     draft_s: float,
 ) -> float:
     count = parts(replica, d)
-    part_s = draft_s / count
+    part_s, device_s = draft_s / count, 0.0
     total = 0.0 if d.decoder == PARALLEL else part_s
     for at in range(count):
         members, queries, context = part(replica, buffers.running, requests, d, at, count)
-        verify_s = 0.0
-        if members or at == 0:
-            verify_s = target_seconds(
-                t,
-                seconds,
-                members,
-                queries,
-                context,
-                buffers.chunks,
-                replica.chunks if at == 0 else 0,
-                at == 0 and speculates(replica),
-            )
-        total = with_pass(d, total, part_s, verify_s, at == count - 1)
+        chunks = replica.chunks if at == 0 else 0
+        verify_s = _pass_seconds(buffers, t, seconds, members, queries, context, chunks)
+        device_s += verify_s
+        last = at == count - 1
+        if last:  # after all of them, so that no drafting hides it
+            verify_s += _engine_seconds(replica, t, device_s)
+            verify_s += t.accepted_s * replica.just_accepted
+        total = with_pass(d, total, part_s, verify_s, last)
     return total
 
 
@@ -221,27 +247,21 @@ def _in_turn(
         and d.decoder != BLOCK
         and replica.decoding
     ):
-        total = _in_groups(replica, buffers, requests, d, t, seconds, False)
+        device_s = _in_groups(replica, buffers, requests, d, t, seconds, False)
         if d.ragged == REGROUP:
-            total = min(total, _in_groups(replica, buffers, requests, d, t, seconds, True))
+            device_s = min(device_s, _in_groups(replica, buffers, requests, d, t, seconds, True))
     elif seats is not None and limits.pass_tokens > 0:
-        total = split_seconds(replica, buffers, requests, limits, t, seconds, speculates(replica))
+        device_s = split_seconds(replica, buffers, requests, limits, t, seconds)
     else:
         rows, prompts = replica.rows, replica.chunks - replica.full_passes
         sampled = replica.decode_rows + prompts
         sequences, queries = over_caches(replica, d)
         context = float(replica.context_tokens)
         chunks, count = buffers.chunks, replica.chunks
-        total = device_seconds(
+        device_s = device_seconds(
             t, seconds, sequences, queries, context, chunks, count, rows, sampled
         )
-        served = replica.decoding + prompts
-        own_s, host_s = host_seconds(
-            t, speculates(replica), served, replica.decode_rows, rows, prompts, total
-        )
-        replica.host_s += host_s
-        total = total + own_s + host_s
-    return total
+    return device_s + _engine_seconds(replica, t, device_s)
 
 
 @compiled

@@ -41,6 +41,21 @@ class Series:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Span:
+    """A part of a run that is summarised; masks have one entry per request.
+
+    Args:
+        counted: requests whose times count.
+        ended: requests whose ends and tokens count for rates.
+        seconds: that it lasts.
+    """
+
+    counted: NDArray[np.bool_]
+    ended: NDArray[np.bool_]
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class SimulationResult:
     """Outcome of a simulation; arrays have one entry per request of the workload, in its order.
 
@@ -76,6 +91,7 @@ class SimulationResult:
             None: the replicas are no such ranks.
         sample: the replicas are some of a fleet; None: they are all.
         alone: of a sample, what is above of every replica by itself, but for the time of all.
+        users: of a closed loop; None: arrivals wait for no answer.
     """
 
     request: NDArray[np.int64]
@@ -104,6 +120,7 @@ class SimulationResult:
     idle_passes: int | None = None
     sample: ReplicaSample | None = None
     alone: tuple[SimulationResult, ...] = ()
+    users: int | None = None
 
     @property
     def state(self) -> NDArray[np.str_]:
@@ -168,33 +185,30 @@ class SimulationResult:
         """Requests a second that finish within limits, as `within` takes them."""
         return float(self.within(limits).sum()) / self.clock_s if self.clock_s > 0 else 0.0
 
+    @property
+    def whole(self) -> Span:
+        """The whole run, from the start to the end of the last request."""
+        everyone = np.ones(self.request.size, dtype=np.bool_)
+        return Span(counted=everyone, ended=everyone, seconds=self.clock_s)
+
     def summary(self, limits: Limits = NO_LIMITS) -> dict[str, Any]:
-        """All of it in numbers; what cannot be known is None.
+        """The whole run in numbers, its filling and draining included; what cannot be known is
+        None.
 
         Args:
             limits: that goodput counts by.
         """
-        done = self.finished
-        produced = float(self.output_tokens[done].sum())
         clock = self.clock_s if self.clock_s > 0 else float("nan")
         steps = np.nonzero(self.steps_by_batch)[0]
         itl = {"mean": self.itl.mean_s} | {f"p{p}": self.itl.percentile_s(p) for p in PERCENTILES}
-        return {
-            "ttft_s": distribution(self.ttft_s[done]),
-            "tpot_s": distribution(self.tpot_s[done]),
+        return self.seen(self.whole, limits) | {
             "itl_s": {name: known(value) for name, value in itl.items()},
-            "e2e_s": distribution(self.e2e_s[done]),
-            "queue_s": distribution(self.queue_s[done]),
             "iterations": self.iterations,
             "requests": int(self.request.size),
-            "finished": int(done.sum()),
+            "finished": int(self.finished.sum()),
             "rejected": int((self.ending == REJECTED).sum()),
             "failed": int((self.ending == FAILED).sum()),
             "clock_s": self.clock_s,
-            "requests_per_s": known(float(done.sum()) / clock),
-            "goodput_per_s": self.goodput_per_s(limits),
-            "tokens_per_s": known(produced / clock),
-            "tokens_per_s_per_replica": known(produced / clock / self.replicas),
             "tokens_per_step": known(self.tokens_per_step),
             "busy_ratio": known(self.busy_s / clock / self.replicas),
             "kv_used_ratio": {"mean": known(self._mean_kv_used()), "peak": self.kv_peak_ratio},
@@ -202,23 +216,49 @@ class SimulationResult:
                 int(b): float(self.emitted_by_batch[b] / self.steps_by_batch[b]) for b in steps
             },
             **{name: int(count) for name, count in self.counters.items()},
-        } | self._by_replica()
+        }
 
-    def _by_replica(self) -> dict[str, Any]:
-        """What the requests of every replica that decodes saw, where there are several."""
+    def seen(self, span: Span, limits: Limits = NO_LIMITS) -> dict[str, Any]:
+        """What users see in a part of the run: times, and what ends per second.
+
+        Args:
+            span: the part.
+            limits: that goodput counts by.
+        """
+        done, ended = span.counted & self.finished, span.ended & self.finished
+        seconds = span.seconds if span.seconds > 0 else float("nan")
+        tokens_per_s = float(self.output_tokens[ended].sum()) / seconds
+        good = float((self.within(limits) & ended).sum())
+        return {
+            "ttft_s": distribution(self.ttft_s[done]),
+            "tpot_s": distribution(self.tpot_s[done]),
+            "e2e_s": distribution(self.e2e_s[done]),
+            "queue_s": distribution(self.queue_s[done]),
+            "requests_per_s": known(float(ended.sum()) / seconds),
+            "goodput_per_s": good / seconds if span.seconds > 0 else 0.0,
+            "tokens_per_s": known(tokens_per_s),
+            "tokens_per_s_per_replica": known(tokens_per_s / self.replicas),
+        } | self._by_replica(span)
+
+    def _by_replica(self, span: Span) -> dict[str, Any]:
+        """What the requests of every replica that decodes see, where there are several, and its
+        share of the run with work.
+        """
         if len(self.busy_by_replica_s) == 1:
             return {}
         by_replica: dict[str, Any] = {}
         clock = self.clock_s if self.clock_s > 0 else float("nan")
+        seconds = span.seconds if span.seconds > 0 else float("nan")
         for index, busy_s in enumerate(self.busy_by_replica_s.tolist()):
-            own = self.replica == index
+            own = (self.replica == index) & span.counted
             done = own & self.finished
+            ended = (self.replica == index) & span.ended & self.finished
             by_replica[str(index)] = {
                 "requests": int(own.sum()),
                 "finished": int(done.sum()),
                 "ttft_s": distribution(self.ttft_s[done]),
                 "tpot_s": distribution(self.tpot_s[done]),
-                "tokens_per_s": known(float(self.output_tokens[done].sum()) / clock),
+                "tokens_per_s": known(float(self.output_tokens[ended].sum()) / seconds),
                 "busy_ratio": known(busy_s / clock),
             }
         idle = {} if self.idle_passes is None else {"idle_passes": self.idle_passes}

@@ -47,7 +47,7 @@ _BY_CLOCK = (
     "watts",
 )
 _TIMES_CLOCK = ("clock_s", "joules", "joules_per_token", "usd_per_million_tokens")
-_OF_SAMPLE = ("by_replica", "tokens_per_step_by_batch")
+_OF_SAMPLE = ("by_replica", "tokens_per_step_by_batch", "window", "whole_run")
 
 
 def fleet_summary(result: SimulationResult, summary: Summary) -> dict[str, Any]:
@@ -143,10 +143,13 @@ def _of_fleet(summary: Mapping[str, Any], result: SimulationResult) -> dict[str,
         (*_RATES, *_WHOLE, "joules", *result.counters), sample.requests / result.request.size
     )
     times["devices"] = sample.replicas / result.replicas
-    return {
+    scaled = {
         name: value * times[name] if name in times and value is not None else value
         for name, value in summary.items()
     }
+    if "whole_run" in summary:
+        scaled["whole_run"] = _of_fleet(summary["whole_run"], result)
+    return scaled
 
 
 def _quantile(replicas: int) -> float:

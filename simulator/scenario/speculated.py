@@ -93,7 +93,7 @@ class Speculated:
             topology=topology,
             trace=self.trace,
             law=law,
-            draft=CostModelDraft(replace(setting, keeps_drafter=bool(section.schedule))),
+            draft=CostModelDraft(replace(setting, keeps_drafter=True)),
             schedule=section.schedule,
             stop=stop,
             ema_weight=stop.at if stop.rule in ("ema", "goodput") and stop.at else EMA_WEIGHT,

@@ -159,9 +159,7 @@ def assert_alike(timers, options, claim):
 @pytest.mark.parametrize(("slug", "accepts"), CASES)
 def test_a_simulated_step_costs_what_the_estimate_says(slug, accepts):
     method = load_method(slug)
-    # each simulated part is a pass of the engine with an overhead of its own; the estimate counts
-    # one a step
-    timers = timers_of(slug, "none" if method.batch.parts > 1 else "vllm")
+    timers = timers_of(slug)
     options = SpeculationOptions(topology=K, trace=recorded(accepts), batch=method.batch)
     assert_alike(timers, options, rate_claim(method, float(accepts), K))
 

@@ -12,8 +12,11 @@ from costmodel.answers.steps.step import chain_step
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
 from simulator.engine import simulate
+from simulator.loop.length_policies import LengthPolicy
 from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.request import Workload
+from simulator.scenario.build import prepare
+from simulator.scenario.file import checked_scenario
 from simulator.timing.cost_timer import CostModelDraft, CostModelTimer
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree
@@ -93,3 +96,32 @@ def test_a_schedule_of_no_drafts_costs_what_its_drafter_does(method, engine, top
     )
     law = step_cost(kept, geometric(0.0, 0), batch=float(USERS), context=PROMPT + OUTPUT / 2.0)
     assert simulated == pytest.approx(float(law.total_s), rel=WITHIN)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "tensorrt-llm"])
+@pytest.mark.parametrize("method", ["eagle-3", "n-gram"])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        LengthPolicy(rule="expected", gains=(1.0, 1.0, 1.0, 1.0), rereads=False),
+        LengthPolicy(rule="gate", least_share=1.0, pace=1, rereads=False),
+    ],
+    ids=["drafts that gain nothing", "a gate that closes at once"],
+)
+def test_a_controller_that_drafts_nothing_costs_what_its_drafter_does(method, engine, policy):
+    kept = replace(setting_of(method, engine), keeps_drafter=True)
+    simulated = seconds_a_step(kept, lengths([K] * 100), topology=K, policy=policy)
+    law = step_cost(kept, geometric(0.0, 0), batch=float(USERS), context=PROMPT + OUTPUT / 2.0)
+    assert simulated == pytest.approx(float(law.total_s), rel=WITHIN)
+
+
+def test_drafters_of_scenarios_stay_loaded():
+    """Whatever ends drafting: a schedule, a rule that stops or a policy."""
+    speculation = {"method": "eagle-3", "acceptance": [0.7, 0.5], "draft_tokens": 2}
+    sections = {
+        "requests": {"count": 4, "users": 1, "prompt_tokens": "64", "output_tokens": "16"},
+        "deployment": {"model": "llama-3.1-8b", "device": "h100-sxm", "engine": "vllm"},
+        "speculation": speculation,
+    }
+    draft = prepare(checked_scenario(sections, None)).speculation.draft
+    assert draft(1, 0, 512.0, 0) > 0.3 * draft(1, 1, 512.0, 0)

@@ -45,7 +45,7 @@ def sampled_fleet(service: Service, best: ServedRow, load: Load) -> SampledFleet
         return None
 
     def held(own: SimulationResult) -> dict[str, Any]:
-        steady = own.arrival_s >= window.begin_s
+        steady = window.counts(own)
         counted = own.finished & steady
         if not counted.any():
             return dict.fromkeys(["ttft_s", "tpot_s", "e2e_s", "good_ratio"])

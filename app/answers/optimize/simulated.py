@@ -21,14 +21,13 @@ from costmodel.optimizers.joint.space import JointQuestion
 from hardware_profiles.errors import RooftreeError
 from simulator.engine import simulate
 from simulator.results.metrics import SimulationResult
-from simulator.results.steady import steady_window
+from simulator.results.steady import WARM_UP_WAVES, steady_window
 from simulator.scenario.build import Prepared, prepare
 from simulator.scenario.configured import sections_of
 from simulator.scenario.file import checked_scenario
 
-WAVES = 5  # requests of a user, two of which warm up
-WARM_UP_WAVES = 2
-LEAST_REQUESTS = 32
+WAVES = 6  # requests of a user, of which those of warm-up and draining do not count
+LEAST_REQUESTS = 32  # that count, where users are few
 MOST_OPEN_REQUESTS = 16 * OPEN_REQUESTS  # where a backlog seems to grow
 
 
@@ -155,7 +154,7 @@ def _sections(question: JointQuestion, design: Design, traffic: Traffic) -> dict
             "rate_per_s": _share(question, design),
         }
     else:
-        count = max(WAVES * design.batch, WARM_UP_WAVES * design.batch + LEAST_REQUESTS)
+        count = max(WAVES * design.batch, (WARM_UP_WAVES + 1) * design.batch + LEAST_REQUESTS)
         requests |= {"count": count, "arrivals": "closed", "users": design.batch}
     limits = question.slo
     slo = {"ttft_s": limits.ttft_s, "tpot_s": limits.tpot_s, "e2e_s": limits.e2e_s}
@@ -183,12 +182,14 @@ def _one(question: JointQuestion, design: Design, prepared: Prepared, seed: int)
         share = _share(question, design)
         result, grows = _unfilled(prepared, seed, share)
         window = steady_window(result)
-        counted = result.finished & (result.arrival_s >= window.begin_s)
+        counted = result.finished & window.counts(result)
         rate = float(window.tokens_per_s or 0.0)
         carried = min(1.0, rate / (share * float(result.output_tokens.mean()))) if grows else 1.0
     else:
         result = simulate(prepared.scenario(seed))
-        counted, rate = _settled(result, design.batch)
+        window = steady_window(result)
+        counted = result.finished & window.counts(result)
+        rate = (window.requests_per_s or 0.0) * float(result.output_tokens.mean())
         predicted = design.requests_per_s / design.replicas * float(result.output_tokens.mean())
         carried = rate / predicted
     times = result.times.of(counted)
@@ -216,17 +217,3 @@ def _unfilled(prepared: Prepared, seed: int, rate_per_s: float) -> tuple[Simulat
         grows, count = steady_window(result).is_growing, 2 * result.request.size
         if not grows or count > MOST_OPEN_REQUESTS or not prepared.extends:
             return result, grows
-
-
-def _settled(
-    result: SimulationResult, users: int
-) -> tuple[np.ndarray[Any, np.dtype[np.bool_]], float]:
-    """Requests after the warm-up of a closed loop, and tokens per second: whoever leaves is
-    followed at once.
-    """
-    arrivals = np.sort(result.arrival_s)
-    first = WARM_UP_WAVES * users
-    begin, end = float(arrivals[first]), float(arrivals[-1])
-    counted = result.finished & (result.arrival_s >= begin)
-    rate = (arrivals.size - 1 - first) / (end - begin) if end > begin else 0.0
-    return counted, rate * float(result.output_tokens.mean())

@@ -14,7 +14,7 @@ class SimulationCase:
     Args:
         name: label of the case.
         result: of the simulation.
-        metrics: its summary.
+        metrics: its summary, of the steady part where it has one.
     """
 
     name: str
@@ -29,7 +29,7 @@ class LoadPoint:
     Args:
         name: of the case.
         rate_per_s: requests per second that arrive.
-        metrics: summary of the simulation.
+        metrics: summary of the simulation, of the steady part where it has one.
     """
 
     name: str

@@ -125,8 +125,10 @@ def compared_policies(
     schedule = options.schedule or own_schedule(first, gains).ranges
     at_once = _drafts_at_once(options)
     least_share = repaying_share(first)
+    # what a drafter reads in steps without drafts it need not read before it drafts again
+    follows = prepared.setting is not None and prepared.setting.engine.idle_drafter.follows
     speculations = {
-        name: _speculation(name, options, schedule, gains, at_once, least_share)
+        name: _speculation(name, options, schedule, gains, at_once, least_share, follows)
         for name in names
         if name != PLAIN
     }
@@ -208,7 +210,7 @@ def own_schedule(scenario: Scenario, gains: Sequence[float]) -> Schedule:
     for i, batch in enumerate(batches):
         for k, tokens in enumerate(gains):
             seconds = timer(batch, 1.0 + k, batch * context, [])
-            seconds += draft(batch, k, batch * context, 0) if draft is not None and k else 0.0
+            seconds += draft(batch, k, batch * context, 0) if draft is not None else 0.0
             rates[i, k] = batch * tokens / seconds
     # without a tolerance: what a change of the length costs is paid where it happens
     return batch_schedule(batches, range(len(gains)), rates, tolerance_ratio=0.0)
@@ -225,9 +227,11 @@ def repaying_share(scenario: Scenario) -> float:
     longest, draft = scenario.speculation.draft_tokens, scenario.speculation.draft
     batch = _most_decoding(scenario)
     context = batch * mean_context_tokens(scenario.workload)
-    plain_s = scenario.timer(batch, 1.0, context, [])
-    drafted_s = scenario.timer(batch, 1.0 + longest, context, [])
-    drafted_s += draft(batch, longest, context, 0) if draft is not None else 0.0
+    plain_s, drafted_s = (
+        scenario.timer(batch, 1.0 + k, context, [])
+        + (draft(batch, k, context, 0) if draft is not None else 0.0)
+        for k in (0, longest)
+    )
     return float(np.clip((drafted_s / plain_s - 1.0) / longest, 0.0, 1.0))
 
 
@@ -318,10 +322,12 @@ def _speculation(
     gains: tuple[float, ...],
     at_once: bool,
     least_share: float,
+    follows: bool,
 ) -> SpeculationOptions:
     """Speculation under a policy; bounds bear no cost of changing the length.
 
-    `at_once`: drafts are made in one pass, with the drafter's confidence.
+    `at_once`: drafts are made in one pass, with the drafter's confidence. `follows`: the engine's
+    drafter reads the tokens of steps in which it drafts nothing, which all bear, bounds too.
     """
     longest = options.draft_tokens
     rules: dict[str, Callable[[], LengthPolicy]] = {
@@ -338,6 +344,7 @@ def _speculation(
         ORACLE: lambda: LengthPolicy(rule="oracle", rereads=False),
     }
     policy = rules[name]()
+    policy = replace(policy, rereads=policy.rereads and not follows)
     by_batch = tuple((first, last, k) for first, last, k in schedule) if name == OURS else ()
     slots = (
         replace(options.batch, slots="likeliest")

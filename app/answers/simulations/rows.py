@@ -25,11 +25,14 @@ _MEASURED = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_s": "whole
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Simulated(Row):
-    """A case, or a case at a load, with the summary of all its requests."""
+    """A case, or a case at a load, with the summary of its steady part."""
 
     name: Annotated[str, Column("Of the case.")]
     rate_per_s: Annotated[float | None, Column("Requests that arrive per second.")] = None
-    metrics: Annotated[Mapping[str, Any], Column("Summary of all requests, in SI units.")]
+    metrics: Annotated[
+        Mapping[str, Any],
+        Column("Times and rates of the steady part, totals of the whole run; in SI units."),
+    ]
 
     @property
     def case(self) -> Annotated[str, Column("The case, and its load.")]:
@@ -65,7 +68,7 @@ class Simulated(Row):
 
     @property
     def tokens_per_s(self) -> Annotated[float, Column("Output tokens.", "tokens/s")]:
-        """Output tokens per second of the run."""
+        """Output tokens per second of the steady part."""
         return float(self.metrics["tokens_per_s"])
 
     @property
@@ -79,6 +82,19 @@ class Simulated(Row):
     ) -> Annotated[float | None, Column("Share.", "within limits", "ratio", decimals=1)]:
         """Share of requests within the limits."""
         return _optional(self.metrics.get("good_ratio"))
+
+    @property
+    def counted(self) -> Annotated[int, Column("Requests of the steady part, or all.")]:
+        """Requests whose times count."""
+        return int(self.metrics["window"]["requests"])
+
+    @property
+    def no_steady_part(self) -> Annotated[str | None, Column("Why all requests count.")]:
+        """Why there is no steady part, and everything is of the whole run; None where there is
+        one.
+        """
+        reason: str | None = self.metrics["window"]["reason"]
+        return reason
 
     @property
     def finished(self) -> Annotated[int, Column("Requests that ended.")]:
@@ -223,7 +239,33 @@ def _simulated_table(title: str, rows: Sequence[Simulated]) -> Table:
     happened = any(row.metrics.get(key) for row in rows for key in _RARE)
     columns = ["case", *_TIMES, "tokens_per_s", "goodput_per_s", "finished"]
     last = ["rejected", "failed", "preempted"] if happened else ["iterations"]
-    return Table(title=title, rows=rows, columns=[*columns, *last])
+    return Table(title=title, rows=rows, columns=[*columns, *last], caption=_counted_words(rows))
+
+
+def _counted_words(rows: Sequence[Simulated]) -> str:
+    """What the times and rates of rows leave out, and what the whole run of the first says."""
+    words = []
+    reasons = dict.fromkeys(row.no_steady_part for row in rows if row.no_steady_part is not None)
+    for reason in reasons:
+        which = ", ".join(row.case for row in rows if row.no_steady_part == reason)
+        whose = f"{which}: " if len(rows) > 1 else ""
+        words.append(
+            f"{whose}no steady part ({reason}): the whole run counts, which begins with an empty service"
+            " and drains"
+        )
+    steady = next((row for row in rows if row.no_steady_part is None), None)
+    if steady is not None:
+        window, run = steady.metrics["window"], steady.metrics["whole_run"]
+        ttft, tpot = run["ttft_s"], run["tpot_s"]["mean"]
+        unit = time_unit([ttft["mean"], ttft["p99"], tpot])
+        whose = f"{steady.case}: " if len(rows) > 1 else ""
+        words.append(
+            f"{whose}{window['requests']:,} requests count; the first {window['warm_up']:,}, which warm up, and the"
+            f" last {window['draining']:,}, which drain, do not. All of them, as a benchmark that begins so"
+            f" reports: TTFT mean {unit.show(ttft['mean'])}, p99 {unit.show(ttft['p99'])} {unit.name}, TPOT mean"
+            f" {unit.show(tpot)} {unit.name}, {plain(run['tokens_per_s'])} tokens/s"
+        )
+    return "; ".join(words)
 
 
 def _rank(rank: str, m: Mapping[str, Any]) -> Rank:

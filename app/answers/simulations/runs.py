@@ -23,6 +23,7 @@ from simulator.loop.options import Scenario
 from simulator.results.metrics import SimulationResult
 from simulator.results.resources import Resources, resources
 from simulator.results.sampled import fleet_summary
+from simulator.results.steady import SteadyWindow, steady_summary, steady_window
 from simulator.scenario.build import Prepared, prepare
 from simulator.scenario.file import ScenarioFile
 from traces.storage.parquet_files import write_parquet
@@ -135,21 +136,24 @@ def with_whole_prompts(scenario: Scenario, changes: Mapping[str, Any]) -> Scenar
 
 
 def summary(prepared: Prepared, result: SimulationResult) -> dict[str, Any]:
-    """The summary of a result under the scenario's limits, and what devices did; of a sample of
-    replicas that of their fleet, with intervals.
+    """What users see in the steady part of a result under the scenario's limits, and what devices
+    did in all of it; of a sample of replicas that of their fleet, with intervals.
 
     Their use is None with a measured profile, where a plan spreads the model or feed-forward layers
     are disaggregated, whose parts differ, and for decoders of blocks, whose passes compute more
     tokens than they count.
     """
+    window = steady_window(result, prepared.written.slo.limits)
     if result.sample is not None:
-        return fleet_summary(result, lambda own: _own_summary(prepared, own))
-    return _own_summary(prepared, result)
+        return fleet_summary(result, lambda own: _own_summary(prepared, own, window))
+    return _own_summary(prepared, result, window)
 
 
-def _own_summary(prepared: Prepared, result: SimulationResult) -> dict[str, Any]:
+def _own_summary(
+    prepared: Prepared, result: SimulationResult, window: SteadyWindow
+) -> dict[str, Any]:
     """What the requests of a result saw, and what the devices of its replicas did."""
-    metrics = result.summary(prepared.written.slo.limits)
+    metrics = steady_summary(result, prepared.written.slo.limits, window)
     has_resources = (
         prepared.setting is not None and prepared.engine is None and prepared.copies.plan is None
     )
@@ -192,7 +196,8 @@ def over_seeds(
     for seed in seeds[1:]:
         result = simulate(prepared.scenario(seed), progress=_progress(report, f"seed {seed}"))
         summaries.append(summary(prepared, result))
-    own = [{key: run[key] for key in run if key != "sampled"} for run in summaries]
+    said = ("sampled", "window")  # words and counts of each run by itself
+    own = [{key: run[key] for key in run if key not in said} for run in summaries]
     spread: dict[str, Any] = _intervals(own)
     return spread
 

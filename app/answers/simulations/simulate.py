@@ -7,6 +7,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from app.answers.answer import Answer
 from app.answers.deployment_words import deployment_words
 from app.answers.numbers import plain
@@ -372,11 +374,23 @@ def _simulation(
             *(f"{setting.name}: {setting.reason}" for setting in settings if setting.reason),
             *assumed,
             *prepared.notes,
+            *_marching(cases[0].result),
         ],
         title=_title(prepared, drafts=not lengths),
         simulated=cases,
         points=points,
     )
+
+
+def _marching(result: SimulationResult) -> list[str]:
+    """What equal requests of a closed loop are, in words; nothing where they drift apart."""
+    equal = np.ptp(result.input_tokens) == 0 and np.ptp(result.output_tokens) == 0
+    if (result.users or 1) == 1 or not equal or result.counters["drafted"]:
+        return []
+    return [
+        "requests of one length that begin together stay together, so that each waits for the prompts of"
+        " others, as in a benchmark of fixed lengths; --output-tokens uniform:LOW:HIGH lets them drift apart"
+    ]
 
 
 def _title(prepared: Prepared, *, drafts: bool = True) -> str:

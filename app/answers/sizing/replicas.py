@@ -252,7 +252,7 @@ def simulated_times(
         if not window.is_growing or count >= LONGER * first:
             break
         count *= 2
-    counted = result.finished & (result.arrival_s >= window.begin_s)
+    counted = result.finished & window.counts(result)
     if not counted.any():
         raise InfeasibleError("memory: a request does not fit the cache of a replica")
     times = result.times.of(counted)

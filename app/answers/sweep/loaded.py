@@ -28,7 +28,7 @@ from hardware_profiles.errors import InfeasibleError
 from simulator.engine import simulate
 from simulator.loop.options import Scenario
 from simulator.results.metrics import SimulationResult, distribution
-from simulator.results.steady import steady_window
+from simulator.results.steady import WARM_UP_WAVES, steady_window
 from simulator.scenario.arrivals import drawn_lengths
 from simulator.scenario.build import Prepared, prepare
 from simulator.scenario.configured import sections_of
@@ -37,8 +37,8 @@ from simulator.timing.cost_timer import CostModelDraft, CostModelTimer, TableSiz
 
 REQUESTS = 480  # of a simulation at a rate
 LONGER = 4  # times as many, where a backlog seems to grow that the law does not expect
-WAVES, WARM_UP_WAVES = 5, 2  # requests of a user, and those before the steady ones
-LEAST_REQUESTS = 64  # steady ones, where users are few
+WAVES = 6  # requests of a user, of which those of warm-up and draining do not count
+LEAST_REQUESTS = 64  # that count, where users are few
 _LENGTHS = 2000  # requests that are drawn to say what lengths a law has
 _BATCHES = 48  # batches of a curve
 _SHARED_SIZE = TableSize(rows=1 << 12, requests=256, context_tokens=1 << 12, query_tokens=8)
@@ -154,7 +154,7 @@ class Loads:
             if not (carried and window.is_growing) or count >= LONGER * REQUESTS:
                 break
             count *= 2
-        steady = result.arrival_s >= window.begin_s
+        steady = window.counts(result)
         rate = result.request.size / result.clock_s  # of a replica that is busy to the end
         if carried and window.tokens_per_s is not None:
             rate = window.tokens_per_s / float(result.output_tokens.mean())
@@ -163,14 +163,13 @@ class Loads:
     def _closed(self, cell: SweepCell, best: _Shape) -> dict[str, Any]:
         """What so many users see after their first requests; whoever is answered asks again."""
         prepared, users = self._prepared(cell, best.acceptance), cell.users or 1
-        first = WARM_UP_WAVES * users
         result = self._simulated(
-            prepared.of_users(users), count=max(WAVES * users, first + LEAST_REQUESTS)
+            prepared.of_users(users),
+            count=max(WAVES * users, (WARM_UP_WAVES + 1) * users + LEAST_REQUESTS),
         )
-        arrivals = np.sort(result.arrival_s)
-        span_s = float(arrivals[-1] - arrivals[first])
-        rate = (arrivals.size - 1 - first) / span_s if span_s > 0.0 else 0.0
-        return self._seen(result, result.arrival_s >= arrivals[first], rate) | {"sustained": True}
+        window = steady_window(result, self.limits)
+        rate = window.requests_per_s or 0.0
+        return self._seen(result, window.counts(result), rate) | {"sustained": True}
 
     def _seen(self, result: SimulationResult, steady: Mask, rate_per_s: float) -> dict[str, Any]:
         """Times of the steady requests, and rates where so many of them end a second."""

@@ -181,15 +181,15 @@ def _distributions(cases: Sequence[SimulationCase]) -> list[tuple[str, str, str,
             x, y = (
                 histogram_shares(result.itl)
                 if key == "itl"
-                else shares(getattr(result, f"{key}_s"))
+                else shares(getattr(result, f"{key}_s")[_counted(case)])
             )
             at = [value / scale for value in x]
             lines.append(_line(case.name, place, at, y, f"{heading}, {unit}"))
-        note = "Share of requests that wait no longer."
+        note = "Share of the requests counted that wait no longer."
         if key == "itl":
             note = (
-                "Share of the gaps between what a user receives; bursts of accepted drafts arrive"
-                " at once."
+                "Share of the gaps between what a user receives, of the whole run; bursts of"
+                " accepted drafts arrive at once."
             )
         drawn.append(
             (
@@ -200,6 +200,15 @@ def _distributions(cases: Sequence[SimulationCase]) -> list[tuple[str, str, str,
             )
         )
     return drawn
+
+
+def _counted(case: SimulationCase) -> NDArray[np.bool_]:
+    """Which requests of a case its times are of."""
+    begin, end = (case.metrics["window"][key] for key in ("begin_s", "end_s"))
+    arrival = case.result.arrival_s
+    if begin is None:
+        return np.ones(arrival.size, dtype=np.bool_)
+    return np.asarray((arrival >= begin) & (arrival < end))
 
 
 def _over_time(cases: Sequence[SimulationCase]) -> list[tuple[str, str, str, Figure]]:
@@ -350,7 +359,7 @@ def _tiles(case: SimulationCase) -> str:
         (
             "Goodput",
             f"{digits(m['goodput_per_s'])} /s",
-            f"{m['finished']:,} of {m['requests']:,} finished",
+            f"{m['finished']:,} of {m['requests']:,} finished, {m['window']['requests']:,} counted",
         ),
     )
     if m.get("joules_per_token") is not None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from simulator.loop.compiled import compiled
 from simulator.loop.request import DECODING
 from simulator.loop.state import Buffers, Real, Replica, Requests, SchedulerLimits, Seats, Small
-from simulator.loop.tables import Tables, device_seconds, host_seconds
+from simulator.loop.tables import Tables, device_seconds
 
 
 @compiled
@@ -129,11 +129,8 @@ def split_seconds(
     limits: SchedulerLimits,
     t: Tables,
     seconds: Real,
-    speculates: bool,
 ) -> float:
-    """Seconds of the composed iteration without draft passes: of its passes, and once what the
-    engine adds.
-    """
+    """Seconds of the passes of the composed iteration on the device, without draft passes."""
     count = line_up(replica, buffers.running, buffers.seats, requests)
     left, device_s = replica.rows, 0.0
     while left > 0:
@@ -145,9 +142,4 @@ def split_seconds(
             t, seconds, decoding, queries, context, buffers.pieces, pieces, rows, sampled
         )
         left -= rows
-    served = replica.decoding + replica.chunks
-    own_s, host_s = host_seconds(
-        t, speculates, served, replica.decode_rows, replica.rows, replica.chunks, device_s
-    )
-    replica.host_s += host_s
-    return device_s + own_s + host_s
+    return device_s

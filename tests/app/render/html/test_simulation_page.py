@@ -21,6 +21,7 @@ from hardware_profiles.errors import InputError
 from simulator.engine import simulate
 from simulator.loop.options import Scenario, SchedulerOptions
 from simulator.loop.request import REJECTED, Workload
+from simulator.results.steady import steady_summary
 
 pytest.importorskip("plotly", reason="plotly, of the extra `app`, is not installed")
 
@@ -40,7 +41,9 @@ def case(name, requests=50, replicas=1):
     result = simulate(
         Scenario(workload=workload, scheduler=options, timer=timer, replicas=replicas)
     )
-    return SimulationCase(name=name, result=result, metrics=result.summary(Limits(ttft_s=0.1)))
+    return SimulationCase(
+        name=name, result=result, metrics=steady_summary(result, Limits(ttft_s=0.1))
+    )
 
 
 def figures_of(file):
@@ -63,7 +66,11 @@ def test_a_page_of_one_case(tmp_path):
         "plot-cache",
     }
     (line,) = figures["plot-ttft"]["data"]
-    assert line["x"][0] == pytest.approx(np.nanmin(only.result.ttft_s))
+    window = only.metrics["window"]
+    arrival = only.result.arrival_s
+    counted = (arrival >= window["begin_s"]) & (arrival < window["end_s"])
+    assert counted.sum() == window["requests"] < only.result.request.size
+    assert line["x"][0] == pytest.approx(np.nanmin(only.result.ttft_s[counted]))
     assert line["x"] == sorted(line["x"]) and line["y"] == sorted(line["y"])
     assert max(figures["plot-running"]["data"][0]["y"]) <= 8
     text = (tmp_path / "p.html").read_text()
