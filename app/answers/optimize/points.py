@@ -295,7 +295,8 @@ def _how_sure(search: Recommendation) -> Certainty:
     """How sure what wins first is."""
     first = search.winners[0]
     source = None if first.topology == "off" else search.source(first)
-    return how_sure(search.question.deployment, source)
+    longest = max(choice.context for choice in search.winners)
+    return how_sure(search.question.deployment, source, context_tokens=longest)
 
 
 def _folder_name(names: Mapping[str, str]) -> str:

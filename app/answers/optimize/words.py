@@ -265,8 +265,9 @@ def prompts_line(rows: Sequence[PromptsRow], source: Source) -> str:
     if source.figure is None or len(rows) < 2:
         return ""
     slow, fast = rows[0], rows[-1]
-    named = shlex.quote(f"{slow.method}:{slow.data_set}")
     here = next(row for row in rows if row.data_set == source.figure.entry.data_set)
+    another = fast if slow is here else slow
+    named = shlex.quote(f"{another.method}:{another.data_set}")
     return (
         f"your prompts matter: at batch {plain(here.batch)} the speedup is {slow.speedup:.2f} on"
         f" {slow.data_set}, {fast.speedup:.2f} on {fast.data_set}, of {len(rows)} published data sets;"

@@ -141,7 +141,9 @@ def answer(question: PredictQuestion) -> Answer:
             configurations = _configurations(cell_source, drafts, question.seed, (setting, *grid))
         rows += _rows(configuration, setting, configurations, drafts, grid, wanted)
         if not isinstance(setting, str):
-            sure.append(how_sure(configuration.deployment, cell_source))
+            sure.append(
+                how_sure(configuration.deployment, cell_source, context_tokens=max(contexts))
+            )
             costs += _costs(setting, configurations, batches[0], contexts[0])
     able = [setting for _, setting in settings if not isinstance(setting, str)]
     listed = {name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in cells[0]}

@@ -17,9 +17,12 @@ from app.answers.scoring.nearest import (
     nearest_drafts,
     nearest_steps,
 )
+from app.answers.numbers import plain
+from app.answers.scoring.names import shape
 from app.answers.sentences import folded
 from costmodel.configuration import DeploymentNames
 from costmodel.optimizers.drafters.sources import Source
+from costmodel.passes.precision import precision
 
 MEASURED, BORROWED, UNKNOWN = "measured", "borrowed", "nobody knows"
 VERDICTS = (MEASURED, BORROWED, UNKNOWN)
@@ -27,6 +30,15 @@ OWN_RUNS = "our own runs"  # as sources say it
 MOST_LINES = 3  # of text
 MOST_GROUPS = 2  # of runs that are said
 MOST_DIFFERING = 2  # parts of four, beyond which runs say little of a question
+# Cached tokens to which measured runs reach: prompts of 8,192 tokens with answers as long
+# (InferenceX), and data sets of drafts, whose prompts and answers have some hundreds of tokens up to
+# 4,096 (MT-Bench, GSM8K, ShareGPT, summaries of news)
+LONGEST_STEPS_TOKENS, LONGEST_DRAFTS_TOKENS = 16_384, 4_096
+LONG_PROMPTS = (
+    "trained heads keep fewer drafts of long contexts than the published ones (an EAGLE-3 head of"
+    " Qwen3-8B: 2.3 tokens a step at 2k, 1.7 at 8k, 1.1 at 16k; vllm-project/speculators pull"
+    " request 684), so measure yours"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +49,9 @@ class Certainty(Row):
     verdict: Annotated[str, Column("`measured`, `borrowed` or `nobody knows`.")]
     sentence: Annotated[str, Column("Why, with the nearest runs and their sources.")]
     nearest: Annotated[Sequence[MeasuredRuns], Column("The nearest measured runs.")]
+    caution: Annotated[
+        str, Column("Why the acceptance is likely another than the published one; empty: nothing.")
+    ] = ""
 
     @property
     def words(self) -> Annotated[str, Column("As a line.")]:
@@ -49,15 +64,19 @@ class Certainty(Row):
         if self.verdict == MEASURED:
             return f"{self.verdict}; {_counts(self.nearest)}"
         which = "nearest are" if self.verdict == BORROWED else "of all there are"
-        return f"{self.verdict}; {which} {self.nearest[0].words}"
+        near = f"{self.verdict}; {which} {self.nearest[0].words}"
+        return "; ".join(filter(None, (near, self.caution)))
 
 
-def how_sure(where: DeploymentNames, source: Source | None) -> Certainty:
+def how_sure(
+    where: DeploymentNames, source: Source | None, *, context_tokens: float = 0.0
+) -> Certainty:
     """How sure an answer about a configuration is.
 
     Args:
         where: it runs.
         source: of the acceptance of what drafts; None: nothing does.
+        context_tokens: cached tokens of a request, at most.
     """
     names = {
         "engine": where.engine,
@@ -65,9 +84,11 @@ def how_sure(where: DeploymentNames, source: Source | None) -> Certainty:
         "model": where.model,
         "method": "" if source is None else source.method,
     }
-    changed = bool(where.overrides)
     engine = "" if where.engine == "none" else f" in {where.engine}"
-    shown = f"{where.model} on {where.device}{', modified' * changed}{engine}"
+    unlike = _unlike(where, context_tokens, drafts=source is not None)
+    changed = bool(where.overrides or unlike)
+    modified = ", modified" if where.overrides else ""
+    shown = f"{where.model} on {where.device}{modified}{engine}{''.join(unlike)}"
     steps = nearest_steps(names)
     known = _of_steps(steps, changed=changed)
     if source is None:
@@ -83,7 +104,14 @@ def how_sure(where: DeploymentNames, source: Source | None) -> Certainty:
         known, runs = max(known, BORROWED, key=VERDICTS.index), [steps]
     if source.borrowed:
         known = max(known, BORROWED, key=VERDICTS.index)
-    return _certainty(known, f"{source.method} on {shown}", runs, f"acceptance {source.label}")
+    is_long = context_tokens > LONGEST_DRAFTS_TOKENS and _is_published_head(source)
+    return _certainty(
+        known,
+        f"{source.method} on {shown}",
+        runs,
+        f"acceptance {source.label}",
+        caution=LONG_PROMPTS if is_long else "",
+    )
 
 
 def certainty_lines(sure: Sequence[Certainty], *, explain: bool) -> Iterator[str]:
@@ -103,6 +131,33 @@ def certainty_lines(sure: Sequence[Certainty], *, explain: bool) -> Iterator[str
     yield f"how sure: {parts}; --explain says why"
 
 
+def _unlike(where: DeploymentNames, context_tokens: float, *, drafts: bool) -> list[str]:
+    """In what a question goes beyond every measured run, in words that follow the device.
+
+    Runs with drafts are of releases in their published format; those without are of several.
+    """
+    model, unlike = shape(where.model), []
+    if drafts and model is not None and where.dtype is not None:
+        asked, published = (precision(name, model=model) for name in (where.dtype, model.dtype))
+        if (asked.weights, asked.experts) != (published.weights, published.experts):
+            unlike.append(f" with {where.dtype} weights")
+    if context_tokens > (LONGEST_DRAFTS_TOKENS if drafts else LONGEST_STEPS_TOKENS):
+        unlike.append(f" at {plain(context_tokens)} cached tokens")
+    parts = {
+        "skipped or compressed parts": where.transforms,
+        "adapters": where.max_loras,
+        "weights in the host's memory": where.host_weights_ratio,
+    }
+    return unlike + [f" with {name}" for name, is_there in parts.items() if is_there]
+
+
+def _is_published_head(source: Source) -> bool:
+    """Whether a head that was trained beside the target drafts, as others measured it."""
+    entry = source.entry
+    is_head = any(stage.by == "head" for stage in entry.stages)
+    return source.kind == "published" and is_head and not entry.drafts_with_target_layers
+
+
 def _of_steps(group: MeasuredRuns, *, changed: bool) -> str:
     if not group.named:
         return UNKNOWN
@@ -116,7 +171,12 @@ def _counts(runs: Sequence[MeasuredRuns]) -> str:
 
 
 def _certainty(
-    verdict: str, shown: str, runs: Sequence[MeasuredRuns], acceptance: str = ""
+    verdict: str,
+    shown: str,
+    runs: Sequence[MeasuredRuns],
+    acceptance: str = "",
+    *,
+    caution: str = "",
 ) -> Certainty:
     words = "; ".join(group.words for group in runs)
     if verdict == MEASURED:
@@ -129,6 +189,7 @@ def _certainty(
     return Certainty(
         about=shown,
         verdict=verdict,
-        sentence="; ".join(filter(None, (sentence, acceptance))),
+        sentence="; ".join(filter(None, (sentence, acceptance, caution))),
         nearest=runs,
+        caution=caution,
     )

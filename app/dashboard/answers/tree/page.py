@@ -94,7 +94,9 @@ def answer_tree(state: State) -> PageAnswer:
         ],
         files={"tree.json": lambda: _written(tree)},
         notes=_notes(trace, configuration.deployment.model),
-        sure=how_sure(configuration.deployment, _source(name, configuration)),
+        sure=how_sure(
+            configuration.deployment, _source(name, configuration), context_tokens=state.context
+        ),
         command_answer=lambda: answer,
         deferred=lambda: _deferred(configuration, name, state, tree, lines, published),
     )

@@ -24,7 +24,9 @@ def sure_of(answer: PageAnswer, state: State) -> HowSure | None:
     """
     if state.page in ("validation", "trace"):
         return None
-    sure = answer.sure or how_sure(deployment(state), drafters(state)[0])
+    sure = answer.sure or how_sure(
+        deployment(state), drafters(state)[0], context_tokens=state.context
+    )
     return HowSure(
         verdict=sure.verdict,
         colour=COLOURS[sure.verdict],

@@ -10,9 +10,10 @@ from tests.validation_page import nearest as table
 from tests.validation_page.summaries import read
 
 
-def sure(model, device, engine, drafter=None, **more):
+def sure(model, device, engine, drafter=None, context_tokens=1024, **more):
     where = DeploymentNames(model=model, device=device, engine=engine, **more)
-    return how_sure(where, None if drafter is None else drafter_source(drafter, model=model))
+    source = None if drafter is None else drafter_source(drafter, model=model)
+    return how_sure(where, source, context_tokens=context_tokens)
 
 
 @pytest.mark.parametrize(
@@ -43,6 +44,34 @@ def test_a_changed_device_was_measured_by_nobody():
         overrides=("device.bandwidth_bytes_per_s=1e12",),
     )
     assert changed.verdict == BORROWED and "h100-sxm, modified" in changed.sentence
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"dtype": "q4_k_m"}, "with q4_k_m weights"),
+        ({"dtype": "fp8"}, "with fp8 weights"),
+        ({"max_loras": 4}, "with adapters"),
+        ({"context_tokens": 65_536}, "at 65,536 cached tokens"),
+    ],
+)
+def test_runs_of_another_format_or_length_are_borrowed(more, words):
+    question = ("llama-3.1-8b", "h100-sxm", "vllm", "eagle-3")
+    assert sure(*question, dtype="bf16").verdict == MEASURED
+    beyond = sure(*question, **more)
+    assert beyond.verdict == BORROWED and words in beyond.sentence
+
+
+def test_published_heads_are_not_trusted_at_long_contexts():
+    """Of a head's own rates, and of layers that were trained with the target, nothing is said."""
+    where = ("llama-3.3-70b", "h100-sxm", "vllm")
+    long = sure(*where, "eagle-3", context_tokens=16_384)
+    assert "measure yours" in long.caution and long.caution in long.sentence
+    assert long.caution in long.brief
+    assert sure(*where, "eagle-3").caution == ""
+    assert sure(*where, "eagle-3:0.7", context_tokens=16_384).caution == ""
+    mtp = sure("deepseek-v3", "h200-sxm", "sglang", "mtp", context_tokens=16_384)
+    assert mtp.caution == "" and mtp.verdict != MEASURED
 
 
 def test_the_sentence_is_about_this_question_and_names_sources():
