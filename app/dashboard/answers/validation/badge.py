@@ -43,4 +43,5 @@ def _brief(sure: Certainty) -> str:
     least, most = f"{min(errors):.1f}", f"{max(errors):.1f}"
     off = f"{least} %" if least == most else f"{least} to {most} %"
     runs = sum(group.runs for group in sure.nearest)
-    return f"{_NEAREST[sure.verdict]} {runs:,} runs, predicted {off} off in the median"
+    lower = "; at this context acceptance is likely lower" if sure.caution else ""
+    return f"{_NEAREST[sure.verdict]} {runs:,} runs, predicted {off} off in the median{lower}"
