@@ -87,7 +87,7 @@ def estimate(
         >>> setting = build_setting(DecodingConfiguration(method="eagle-3", deployment=names))
         >>> three_tokens = geometric(0.7, draft_tokens=3)
         >>> estimate(setting, three_tokens, batch=np.array([1, 64]), context=1024).speedup.round(2).tolist()
-        [2.15, 1.92]
+        [2.17, 1.95]
 
     Args:
         setting: target, device, drafter and engine.
