@@ -26,8 +26,11 @@ class Draft:
             & Verify).
         dense_layers: the layers of a head have one dense feed-forward even where the target's have
             experts.
-        inputs: vectors of the hidden width that a matrix fuses into one before the first layer; 1:
-            no such matrix.
+        inputs: vectors of the hidden width that a matrix fuses into one before the first layer of
+            every pass; 1: no such matrix.
+        features: vectors of the hidden width, of layers of the target, that a matrix fuses into one
+            once a step for the tokens that were verified; 1: no such matrix. Later passes take the
+            drafter's own.
         attention_inputs: vectors of the hidden width that the first layer's queries, keys and
             values read.
         vocab: tokens of the drafter's own output head, at most the target's; None: it shares the
@@ -59,6 +62,7 @@ class Draft:
     first_layers: bool = True
     dense_layers: bool = True
     inputs: int = 1
+    features: int = 1
     attention_inputs: int = 1
     vocab: int | None = None
     matrices: tuple[tuple[float, float], ...] = ()

@@ -57,6 +57,7 @@ FORM = Form(
         Draft: {
             "layers": _LAYERS,
             "inputs": (1, 64),
+            "features": (1, 64),
             "attention_inputs": (1, 64),
             "vocab": (1, 1 << 24),
             "heads": (0, 1024),

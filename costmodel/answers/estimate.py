@@ -87,7 +87,7 @@ def estimate(
         >>> setting = build_setting(DecodingConfiguration(method="eagle-3", deployment=names))
         >>> three_tokens = geometric(0.7, draft_tokens=3)
         >>> estimate(setting, three_tokens, batch=np.array([1, 64]), context=1024).speedup.round(2).tolist()
-        [2.15, 1.92]
+        [2.17, 1.95]
 
     Args:
         setting: target, device, drafter and engine.
@@ -427,7 +427,7 @@ def footprint_of(
             context=context - shared,
             tensor_parallel=share,
             query_tokens=1 + acceptance.draft_tokens,
-            drafter_bytes=drafter_bytes(d, drafter) / share if used else 0.0,
+            drafter_bytes=drafter_bytes(d, drafter, share) if used else 0.0,
             drafter_kv_bytes_per_token=(
                 drafter_kv_bytes_per_token(d, drafter) / share if used else 0.0
             ),

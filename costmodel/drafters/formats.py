@@ -41,18 +41,19 @@ def draft_precision(d: Deployment, drafter: Drafter, stage: Stage) -> Precision:
     return replace(own, head=Stored(head.weights, head.activations))
 
 
-def drafter_bytes(d: Deployment, drafter: Drafter) -> float:
-    """Bytes that a drafter's weights take beside the target's, of all devices of the group
-    together.
+def drafter_bytes(d: Deployment, drafter: Drafter, tensor_parallel: int = 1) -> float:
+    """Bytes that a drafter's weights take beside the target's, on each device of a group.
 
     Args:
         d: the target as it runs.
         drafter: who drafts.
+        tensor_parallel: devices of the group.
     """
     if drafter.method.batch.own_device:
         return 0.0
     return sum(
-        stage.resident.stored_bytes(draft_precision(d, drafter, stage)) for stage in drafter.stages
+        stage.held(tensor_parallel).stored_bytes(draft_precision(d, drafter, stage))
+        for stage in drafter.stages
     )
 
 

@@ -10,10 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from costmodel.architectures.attention import Projection
 from costmodel.drafters.drafter import Drafter
 from costmodel.drafters.formats import draft_precision
 from costmodel.drafters.passes import DraftPass, chain_passes, tree_passes
-from costmodel.drafters.stage import Stage
+from costmodel.drafters.stage import DIVIDED, Stage
 from costmodel.passes import kernels, ops
 from costmodel.passes.forward import Deployment, Operation, PassCost, pass_cost, with_launches
 from costmodel.passes.ops import Array, Number
@@ -22,8 +23,6 @@ from costmodel.passes.transform import apply, without_transforms
 from hardware_profiles.errors import InputError
 
 WeightedPass = tuple[Array | float, PassCost]  # how often a pass runs in a step, and its cost
-
-_SHARDED = ("qkv", "head")  # matrices that engines divide among devices; the others are replicated
 
 
 def chain_draft(
@@ -54,7 +53,12 @@ def idle_draft(
         context: cached tokens per request.
     """
     return [
-        (1.0, draft_pass(d, drafter, stage, batch=batch, query_tokens=1.0, context=context))
+        (
+            1.0,
+            draft_pass(
+                d, drafter, stage, batch=batch, query_tokens=1.0, context=context, verified=1.0
+            ),
+        )
         for stage in drafter.stages
         if stage.kv_values_per_token and not drafter.method.batch.own_device
     ]
@@ -196,6 +200,7 @@ def _costs(
                 batch=batch,
                 query_tokens=draft_run.rows,
                 context=context,
+                verified=draft_run.verified,
                 sets=draft_run.sets,
             ),
         )
@@ -211,6 +216,7 @@ def draft_pass(
     batch: Number,
     query_tokens: Number,
     context: Number,
+    verified: Number = 0.0,
     sets: float = 1.0,
     prompt: bool = False,
 ) -> PassCost:
@@ -219,7 +225,8 @@ def draft_pass(
     The draft runs in number formats of its own (`drafters.formats`), on the same devices where its
     heads divide among them. A stage by the target itself runs on the target's weights and cache as
     they are stored; another network only under the transforms that reach it. A part of the cache
-    that drafts are confined to lies on the device.
+    that drafts are confined to lies on the device. Of tokens that are read because the target has
+    verified them, and of a prompt, only the last is asked for what comes next.
 
     Args:
         d: target, device and how they run.
@@ -228,10 +235,13 @@ def draft_pass(
         batch: requests.
         query_tokens: tokens per request.
         context: cached tokens per request.
+        verified: tokens among them whose features the target computed in its last pass; 0: none,
+            the drafter reads what it made itself. Of a prompt it is all of them.
         sets: how often the stage's further matrices apply.
         prompt: the tokens are a prompt, which a draft model with an encoder reads there.
     """
     draft, tokens = stage.draft, np.asarray(query_tokens, dtype=np.float64)
+    known = tokens if prompt else np.asarray(verified, dtype=np.float64)
     requests = np.asarray(batch, dtype=np.float64) * max(drafter.method.batch.branches, 1)
     read = np.asarray(context, dtype=np.float64) * draft.context_ratio
     if draft.context_tokens is not None:
@@ -249,16 +259,11 @@ def draft_pass(
             seconds={}, flops=zero, bytes=zero, compute_s=zero, memory_s=zero, launch_s=zero
         )
     else:
-        heads = stage.architecture.blocks[0][0].attention.heads
-        shared = (
-            d.tensor_parallel
-            if heads % d.tensor_parallel == 0 and not drafter.method.batch.own_device
-            else 1
-        )
+        alone = drafter.method.batch.own_device
         own = replace(
             own,
             architecture=stage.architecture,
-            tensor_parallel=shared,
+            tensor_parallel=1 if alone else stage.devices(d.tensor_parallel),
             host_weights_ratio=d.host_weights_ratio if draft.by == "target" else 0.0,
             adapters=d.adapters if draft.by == "target" else None,
             host_cache_ratio=d.host_cache_ratio
@@ -267,21 +272,28 @@ def draft_pass(
         )
         encodes = prompt and stage.architecture.encoder is not None
         cost = pass_cost(
-            own, batch=requests, query_tokens=tokens, context=read, logits="all", prefill=encodes
+            own,
+            batch=requests,
+            query_tokens=tokens,
+            context=read,
+            logits=tokens - np.maximum(known - 1.0, 0.0),
+            prefill=encodes,
         )
-    cost = _with_projections(own, stage, cost, requests * tokens, sets)
+    cost = _with_projections(own, stage.projections, cost, requests * tokens, sets)
+    if np.any(known > 0):
+        cost = _with_projections(own, stage.features, cost, requests * known, 1.0)
     return with_launches(own, cost, layers=0.0) if stage.architecture is None else cost
 
 
 def _with_projections(
-    d: Deployment, stage: Stage, cost: PassCost, rows: Array, sets: float
+    d: Deployment, projections: tuple[Projection, ...], cost: PassCost, rows: Array, sets: float
 ) -> PassCost:
-    if not stage.projections:
+    if not projections:
         return cost
     tally = Tally()
-    for role, whole, inputs in stage.projections:
+    for role, whole, inputs in projections:
         p = d.precision.of("head") if role == "head" else d.precision
-        outputs = whole / d.tensor_parallel if role in _SHARDED else float(whole)
+        outputs = whole / d.tensor_parallel if role in DIVIDED else float(whole)
         work = ops.gemm(
             rows, outputs, inputs, weight_bytes=p.weight_bytes, activation_bytes=p.activation_bytes
         )

@@ -22,11 +22,13 @@ class DraftPass(NamedTuple):
     Args:
         often: times that it runs in a step.
         rows: query tokens per request.
+        verified: those of the last verify pass among them, of which the last drafts.
         sets: how often the stage's further matrices apply; heads have one set per level.
     """
 
     often: Array | float
     rows: Array | float
+    verified: Array | float = 0.0
     sets: float = 1.0
 
 
@@ -51,14 +53,15 @@ def chain_passes(draft: Draft, draft_tokens: Array) -> list[DraftPass]:
     rows = _rows(draft, 1.0, at_once)
     if draft.rereads:  # the first pass reads the tokens of the last step besides
         begins_alone = (serial > 0).astype(np.float64)
-        first = DraftPass(speculates, k + np.where(begins_alone > 0, 1.0, rows), _sets(draft))
+        drafting = np.where(begins_alone > 0, 1.0, rows)
+        first = DraftPass(speculates, k + drafting, k + 1.0, _sets(draft))
         serial, together = (
             np.maximum(serial - begins_alone, 0.0),
             np.maximum(together - (1.0 - begins_alone), 0.0),
         )
-        passes = [first, DraftPass(serial, 1.0), DraftPass(together, rows, _sets(draft))]
+        passes = [first, DraftPass(serial, 1.0), DraftPass(together, rows, sets=_sets(draft))]
     else:
-        passes = [DraftPass(serial, 1.0), DraftPass(together, rows, _sets(draft))]
+        passes = [DraftPass(serial, 1.0), DraftPass(together, rows, sets=_sets(draft))]
     return [draft_pass for draft_pass in passes if np.any(np.asarray(draft_pass.often) > 0)]
 
 
@@ -83,8 +86,11 @@ def tree_passes(draft: Draft, widths: Sequence[float], *, reread_tokens: float) 
     passes = []
     for start, end in zip(starts, [*starts[1:], depth], strict=True):
         rows = _rows(draft, float(widths[start]), float(end - start))
-        reread = reread_tokens if draft.rereads and start == 0 else 0.0
-        passes.append(DraftPass(1.0, rows + reread, _sets(draft)))
+        if draft.rereads and start == 0:
+            verified = reread_tokens + 1.0
+            passes.append(DraftPass(1.0, rows + reread_tokens, verified, _sets(draft)))
+        else:
+            passes.append(DraftPass(1.0, rows, sets=_sets(draft)))
     return passes
 
 

@@ -15,6 +15,10 @@ from hardware_profiles.errors import InputError
 
 # padding by which the vocabularies of a draft model and its target may differ
 VOCABULARY_GAP_RATIO = 0.02
+# Projections that engines divide among the devices of a group. The others every device holds and
+# runs whole, as the matrix that fuses features is a ReplicatedLinear in vLLM and a torch.nn.Linear
+# in SGLang (`fc` of llama_eagle3.py of both).
+DIVIDED = ("qkv", "head")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,6 +31,8 @@ class Stage:
         architecture: layers and output head of one pass; None where no layers run.
         projections: matrices (name, outputs, inputs) that a pass applies beside them; of one level
             for `heads`.
+        features: the matrix that fuses features of the target, which runs once a step over the
+            tokens that were verified; empty: there is none.
         resident: weights held beside the target's, by the parts that have formats of their own.
         published: format of the checkpoint that holds it: a draft model's own, or the target's
             where its prediction layers are part of it; None: a head in 16 bits.
@@ -39,6 +45,7 @@ class Stage:
     name: str
     architecture: Architecture | None = None
     projections: tuple[Projection, ...] = ()
+    features: tuple[Projection, ...] = ()
     resident: WeightValues = NO_WEIGHTS
     published: str | None = None
     kv_values_per_token: int = 0
@@ -48,6 +55,24 @@ class Stage:
     def resident_values(self) -> int:
         """Weights held beside the target's."""
         return round(sum(self.resident))
+
+    def devices(self, tensor_parallel: int) -> int:
+        """Devices of a group among which its layers divide: all, or one where the heads of its
+        attention do not.
+        """
+        if self.architecture is None:
+            return tensor_parallel
+        heads = self.architecture.blocks[0][0].attention.heads
+        return tensor_parallel if heads % tensor_parallel == 0 else 1
+
+    def held(self, tensor_parallel: int) -> WeightValues:
+        """Weights that each device of a group holds beside the target's."""
+        whole = max(self.draft.heads, 1) * _values(
+            tuple(each for each in (*self.projections, *self.features) if each[0] not in DIVIDED)
+        )
+        devices = self.devices(tensor_parallel)
+        divided = WeightValues(*(values / devices for values in self.resident))
+        return divided._replace(matrices=divided.matrices + whole * (1.0 - 1.0 / devices))
 
     @property
     def shares_head(self) -> bool:
@@ -141,6 +166,12 @@ def _head(draft: Draft, target: Architecture, head: DraftHead | None) -> Stage:
     or smaller head.
     """
     h = target.hidden
+    if draft.features > 1 and not draft.rereads:
+        raise InputError(
+            "needs a first pass over the tokens that were verified (`rereads`)",
+            key="draft.features",
+            value=draft.features,
+        )
     layers = (_dense(target) if draft.dense_layers else target).with_layers(int(draft.layers or 1))
     if head is not None:
         layers = _as_stated(layers, head)
@@ -150,6 +181,9 @@ def _head(draft: Draft, target: Architecture, head: DraftHead | None) -> Stage:
         width = block.attention.query_width + 2 * block.attention.kv_width
         extra.append(("qkv", width, (draft.attention_inputs - 1) * h))
     extra += _matrices(draft, h)
+    features: tuple[Projection, ...] = (
+        (("fuse", h, draft.features * h),) if draft.features > 1 else ()
+    )
     runs = _with_vocab(draft, layers)
     own_head = runs.vocab * h if draft.vocab is not None else 0
     return Stage(
@@ -157,7 +191,8 @@ def _head(draft: Draft, target: Architecture, head: DraftHead | None) -> Stage:
         name=f"head of {layers.layers} on {target.name}",
         architecture=runs,
         projections=tuple(extra),
-        resident=_with_matrices(layer_values(layers), tuple(extra))._replace(head=own_head),
+        features=features,
+        resident=_with_matrices(layer_values(layers), (*extra, *features))._replace(head=own_head),
         published=target.dtype if target.mtp_layers and not draft.dense_layers else None,
         kv_values_per_token=runs.kv_values_per_token if draft.own_cache else 0,
     )

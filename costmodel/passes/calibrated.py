@@ -30,7 +30,8 @@ from costmodel.transforms.declared import LayerSchedule, SparseFeedForward
 from hardware_profiles.fitted.formats import WEIGHT_FORMATS
 from hardware_profiles.profile import Device
 
-Logits = Literal["all", "last", "none"]
+# rows that reach the output head: of all tokens, of each request's last, or so many of a request
+Logits = Literal["all", "last", "none"] | Array
 # products that read the vector of another, which is quantised once for all of them
 _SAME_INPUT = {
     **dict.fromkeys(
@@ -81,7 +82,7 @@ def calibrated_pass(
             if deployment.merges_experts
             else layer
         )
-        once = block.cross_decoder and prefill and logits != "all"
+        once = block.cross_decoder and prefill and isinstance(logits, str) and logits != "all"
         # of a prompt, a cross-decoder runs the last token alone, after all others
         shape = (b, np.ones_like(n), context_tokens + n - 1.0) if once else (b, n, context_tokens)
         if schedule is not None and (schedule.prompts or not prefill):
@@ -632,10 +633,12 @@ def _experts(d: Deployment, block: Block, b: Array, n: Array) -> Operation:
 
 
 def _head(d: Deployment, b: Array, n: Array, logits: Logits) -> Iterator[Operation]:
-    if logits == "none":
-        return
+    if isinstance(logits, str):
+        if logits == "none":
+            return
+        logits = n if logits == "all" else np.ones_like(n)
     d = _in_part(d, "head")
-    distinct = _distinct(b * n if logits == "all" else b * np.ones_like(n))
+    distinct = _distinct(b * logits)
     rows, head = distinct.few, ("head", d.architecture.vocab, d.architecture.hidden)
     if d.precision.quantises:
         yield distinct.of(added.narrowing(d, rows * d.architecture.hidden, 1))

@@ -58,7 +58,7 @@ def pass_cost(
         query_tokens: new tokens per request n, > 0.
         context: cached tokens per request, >= 0.
         logits: rows that reach the output head: `all` tokens (decode, verify), the `last` of each
-            request (prefill), or `none`.
+            request (prefill), `none`, or so many of each request.
         prefill: use the prompt-processing form of attention; of an encoder-decoder, run the encoder
             over these tokens.
 
@@ -199,7 +199,7 @@ def _encoded(
         logits="none",
         prefill=True,
     )
-    if logits == "none":
+    if isinstance(logits, str) and logits == "none":
         return read
     cached = np.asarray(query_tokens, dtype=np.float64) + np.asarray(context, dtype=np.float64)
     return added(

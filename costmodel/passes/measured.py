@@ -172,7 +172,8 @@ def measured_pass(
         logits=logits,
         prefill=prefill,
     )
-    if (logits == "none" and not prefill) or deployment.tensor_parallel > 1:
+    headless = isinstance(logits, str) and logits == "none"
+    if (headless and not prefill) or deployment.tensor_parallel > 1:
         return cost
     if prefill:
         measured = _passes_or_none(deployment)

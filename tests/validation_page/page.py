@@ -242,12 +242,13 @@ def _choices_in_short() -> str:
         for row in read("chosen_shapes")
         if row["part"] == "lost" and row["place"] == "SGLang on H200"
     }
-    alone = [row["mean_ratio"] for way, row in lost.items() if way.endswith("alone")]
+    alone = sorted(row["mean_ratio"] for way, row in lost.items() if way.endswith("alone"))
+    told = dict.fromkeys(percent(ratio) for ratio in (alone[0], alone[-1]))
     whole = lost["all accepted lengths"]
     fixed = min(row["mean_ratio"] for way, row in lost.items() if way.startswith("always"))
     return (
         f"The draft length that it chose for {whole['rows']} published setups of SGLang on H200"
-        f" loses {percent(min(alone))} to {percent(max(alone))} % against the best measured one"
+        f" loses {' to '.join(told)} % against the best measured one"
         f" where the accepted length at one K was known, {percent(whole['mean_ratio'])} % where all"
         f" were; the best single K for all of them loses {percent(fixed)} %."
     )

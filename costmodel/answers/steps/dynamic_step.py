@@ -88,14 +88,17 @@ def _draft_passes(
     ):
         if reached == 0.0:
             break
-        rows = (
-            1.0 + drafts.mean_passes
-            if place == 0 and stage.draft.rereads
-            else float(drafts.rows[place])
-        )
+        verified = 1.0 + drafts.mean_passes if place == 0 and stage.draft.rereads else 0.0
+        rows = verified or float(drafts.rows[place])
         taking = requests * reached / runs  # at least one request, as the pass runs
         cost = draft_pass(
-            deployment, drafter, stage, batch=taking, query_tokens=rows, context=context
+            deployment,
+            drafter,
+            stage,
+            batch=taking,
+            query_tokens=rows,
+            context=context,
+            verified=verified,
         )
         passes.append((runs, cost))
     return passes

@@ -287,7 +287,7 @@ def planned_footprint(
         kv_bytes(model, form, plan, batch=batch, context=held, page_tokens=block),
     )
     if setting.holds_drafter(acceptance):
-        weights += drafter_bytes(setting.deployment, drafter) / plan.tensor
+        weights += drafter_bytes(setting.deployment, drafter, plan.tensor)
         cache = (
             cache
             + mine * held * drafter_kv_bytes_per_token(setting.deployment, drafter) / plan.tensor

@@ -17,7 +17,7 @@ METHOD = Method(
     ),
     group="parallel drafters",
     read="code",
-    draft=(Draft(by="head", layers=5, inputs=5, depths_per_pass=0, rereads=True),),
+    draft=(Draft(by="head", layers=5, features=5, depths_per_pass=0, rereads=True),),
     shape=Shape(kind="chain", nodes=15),
     verify=Verify(rule="token_rejection"),
     systems=("BlockPilot",),

@@ -15,7 +15,7 @@ METHOD = Method(
     ),
     group="parallel drafters",
     read="code",
-    draft=(Draft(by="head", layers=5, inputs=5, depths_per_pass=0, rereads=True),),
+    draft=(Draft(by="head", layers=5, features=5, depths_per_pass=0, rereads=True),),
     shape=Shape(kind="dynamic_tree", nodes=256, depth=15),
     verify=Verify(rule="match"),
     systems=("DDTree",),

@@ -15,7 +15,7 @@ METHOD = Method(
     read="code",
     # z-lab/dflash, dflash/model.py: a block of 16 holds the known token and 15 masks; as many layers
     # of the target are fused as the drafter has (build_target_layer_ids)
-    draft=(Draft(by="head", layers=5, inputs=5, depths_per_pass=0, rereads=True),),
+    draft=(Draft(by="head", layers=5, features=5, depths_per_pass=0, rereads=True),),
     shape=Shape(kind="chain", nodes=15),
     verify=Verify(rule="token_rejection"),
     engines={"vllm": "dflash", "sglang": "dflash", "tensorrt-llm": "dflash", "llama.cpp": "dflash"},

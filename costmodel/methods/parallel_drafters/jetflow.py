@@ -18,7 +18,7 @@ METHOD = Method(
     ),
     group="parallel drafters",
     read="code",
-    draft=(Draft(by="head", layers=5, inputs=5, depths_per_pass=0, rereads=True),),
+    draft=(Draft(by="head", layers=5, features=5, depths_per_pass=0, rereads=True),),
     shape=Shape(kind="dynamic_tree", nodes=255, depth=15, width=7),
     verify=Verify(rule="match"),
     systems=("JetFlow",),
@@ -48,7 +48,7 @@ METHOD = Method(
         ),
     ),
     assumed=(
-        "draft: the layers and inputs of DFlash, whose head it trains under a causal mask",
+        "draft: the layers and features of DFlash, whose head it trains under a causal mask",
         "shape.nodes: 255 of its benchmark; its engine's example has 63 and 127",
     ),
 )

@@ -17,7 +17,7 @@ METHOD = Method(
     group="tree drafters",
     read="paper",
     # 32,000 tokens are the reduced draft vocabulary of the published Llama and Vicuna heads
-    draft=(Draft(by="head", layers=1, inputs=3, attention_inputs=2, vocab=32_000, rereads=True),),
+    draft=(Draft(by="head", layers=1, features=3, attention_inputs=2, vocab=32_000, rereads=True),),
     shape=Shape(kind="dynamic_tree", nodes=59, depth=8, width=10, beam=10),
     verify=Verify(rule="fixed_candidates"),
     engines={"vllm": "eagle3", "sglang": "eagle3", "tensorrt-llm": "eagle3", "llama.cpp": "eagle3"},

@@ -19,7 +19,7 @@ METHOD = Method(
         Draft(
             by="head",
             layers=2,
-            inputs=3,
+            features=3,
             attention_inputs=2,
             vocab=32_000,
             depths_per_pass=4,
@@ -39,7 +39,7 @@ METHOD = Method(
         ),
     ),
     assumed=(
-        "draft.inputs and draft.attention_inputs: those of EAGLE-3, which it is compared with",
+        "draft.features and draft.attention_inputs: those of EAGLE-3, which it is compared with",
         (
             "shape: the repository's evaluation drafts 90 tokens with the root, ten candidates a"
             " node, in three passes of four levels; a learned head shares out the candidates there"

@@ -153,7 +153,8 @@ def test_a_quantised_target_gains_less_from_a_draft_in_16_bits_and_drafts_less()
 
 def test_measured_speedups_of_a_quantised_target_on_an_a100(published):
     """EAGLE-3 with five draft tokens, w4a16: 1.46 and 1.08 measured at batch 1 and 8, 1.66 and 1.29
-    before."""
+    before. The second is predicted 13.4 % too high; it was 11.6 while features counted as fused in
+    every draft pass, which no engine does, and which hid a part of what is missing there."""
     from tests.golden.paying_batches import curves, last_paying
 
     (curve,) = [
@@ -163,8 +164,8 @@ def test_measured_speedups_of_a_quantised_target_on_an_a100(published):
         8
     ] == pytest.approx(1.08, abs=0.01)
     assert curve.predicted[1] == pytest.approx(curve.measured[1], rel=0.05)
-    assert curve.predicted[8] == pytest.approx(curve.measured[8], rel=0.13)
-    assert last_paying(curve.predicted) < 21.0  # 22.0 before, 11.7 measured
+    assert curve.predicted[8] == pytest.approx(curve.measured[8], rel=0.14)
+    assert last_paying(curve.predicted) < 22.0  # 11.7 measured
 
 
 @pytest.mark.parametrize("word", ["awq", "AWQ", "fp8"])

@@ -62,7 +62,9 @@ def test_phases_that_overlap_take_as_long_as_the_longer_one(batch):
 
 def test_feature_drafters_reread_the_last_step():
     first = float(
-        draft_pass(HOST, EAGLE, EAGLE.stages[0], batch=32, query_tokens=5, context=512).total_s
+        draft_pass(
+            HOST, EAGLE, EAGLE.stages[0], batch=32, query_tokens=5, context=512, verified=5
+        ).total_s
     )
     single = float(
         draft_pass(HOST, EAGLE, EAGLE.stages[0], batch=32, query_tokens=1, context=512).total_s
