@@ -429,7 +429,7 @@ def footprint_of(
             query_tokens=1 + acceptance.draft_tokens,
             drafter_bytes=drafter_bytes(d, drafter, share) if used else 0.0,
             drafter_kv_bytes_per_token=(
-                drafter_kv_bytes_per_token(d, drafter) / share if used else 0.0
+                drafter_kv_bytes_per_token(d, drafter, share) if used else 0.0
             ),
             rollback=d.rollback,
             page_tokens=block,

@@ -184,7 +184,7 @@ def _room(
     copies = 1 if setting.plan is None else setting.plan.data
     used = 1.0 if setting.holds_drafter(acceptance) else 0.0
     drafter_weights = used * drafter_bytes(d, setting.drafter, d.tensor_parallel)
-    drafter = drafter_kv_bytes_per_token(d, setting.drafter) / d.tensor_parallel
+    drafter = drafter_kv_bytes_per_token(d, setting.drafter, d.tensor_parallel)
     drafted = (
         used
         * drafter
@@ -263,7 +263,7 @@ def cache_tokens(
         one = float(planned.kv_bytes(d.architecture, form, plan, batch=1, context=context))
     if drafter is not None:
         weights += drafter_bytes(d, drafter, share)
-        one += context * drafter_kv_bytes_per_token(d, drafter) / share
+        one += context * drafter_kv_bytes_per_token(d, drafter, share)
     devices = share if plan is None else plan.devices
     free = float(
         engine.cache_bytes(

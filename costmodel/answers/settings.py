@@ -197,7 +197,7 @@ def _holding(engine: Engine, names: DeploymentNames, d: Deployment, drafter: Dra
     share = d.tensor_parallel
     one = {"batch": 1, "context": 1, "tensor_parallel": share, "page_tokens": 1, "states": 0}
     token_bytes = float(kv_bytes(d.architecture, d.precision, **one))
-    token_bytes += drafter_kv_bytes_per_token(d, drafter) / share
+    token_bytes += drafter_kv_bytes_per_token(d, drafter, share)
     return replace(
         engine,
         memory=replace(engine.memory, stated_bytes=token_bytes * float(names.cache_tokens or 0)),

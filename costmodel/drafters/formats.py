@@ -57,12 +57,19 @@ def drafter_bytes(d: Deployment, drafter: Drafter, tensor_parallel: int = 1) -> 
     )
 
 
-def drafter_kv_bytes_per_token(d: Deployment, drafter: Drafter) -> float:
-    """Bytes of a token in a drafter's own cache, which has the format of the target's, of the group
-    together.
+def drafter_kv_bytes_per_token(d: Deployment, drafter: Drafter, tensor_parallel: int = 1) -> float:
+    """Bytes of a token in a drafter's own cache, which has the format of the target's, on each
+    device of a group.
 
     Args:
         d: the target as it runs.
         drafter: who drafts.
+        tensor_parallel: devices of the group.
     """
-    return drafter.kv_values_per_token * d.precision.kv_bytes
+    if drafter.method.batch.own_device:
+        return 0.0
+    values = sum(
+        stage.held_kv_values(tensor_parallel) * stage.draft.context_ratio
+        for stage in drafter.stages
+    )
+    return values * d.precision.kv_bytes

@@ -56,6 +56,18 @@ class Stage:
         """Weights held beside the target's."""
         return round(sum(self.resident))
 
+    def held_kv_values(self, tensor_parallel: int) -> float:
+        """Cached values of a token on each device of a group, as the target's cache is held: latent
+        vectors are whole on every device, and heads are copied where they are fewer than devices.
+        """
+        if not self.kv_values_per_token or self.architecture is None:
+            return 0.0
+        devices = self.devices(tensor_parallel)
+        return sum(
+            count * a.kv_values_per_token * (1.0 if a.is_mla else 1.0 / min(devices, a.kv_heads))
+            for a, count in ((block.attention, count) for block, count in self.architecture.blocks)
+        )
+
     def devices(self, tensor_parallel: int) -> int:
         """Devices of a group among which its layers divide: all, or one where the heads of its
         attention do not.

@@ -288,9 +288,8 @@ def planned_footprint(
     )
     if setting.holds_drafter(acceptance):
         weights += drafter_bytes(setting.deployment, drafter, plan.tensor)
-        cache = (
-            cache
-            + mine * held * drafter_kv_bytes_per_token(setting.deployment, drafter) / plan.tensor
+        cache = cache + mine * held * drafter_kv_bytes_per_token(
+            setting.deployment, drafter, plan.tensor
         )
     rows = mine * (1.0 + acceptance.draft_tokens) / plan.pipeline
     working = activation_bytes(model, form, tokens=rows) / plan.tensor

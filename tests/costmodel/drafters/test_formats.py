@@ -10,7 +10,11 @@ from costmodel.answers.settings import build_setting
 from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.drafters.drafter import build_drafter
-from costmodel.drafters.formats import draft_precision, drafter_bytes
+from costmodel.drafters.formats import (
+    draft_precision,
+    drafter_bytes,
+    drafter_kv_bytes_per_token,
+)
 from costmodel.laws.acceptance import geometric
 from costmodel.method_library import load_method
 from costmodel.passes.deployment import Deployment
@@ -40,6 +44,23 @@ def test_heads_and_draft_models_are_in_16_bits_whatever_the_target_has(dtype):
         assert formats(chosen).weights == formats(chosen).activations == "bf16", chosen.drafter.name
         resident = drafter_bytes(chosen.deployment, chosen.drafter)
         assert resident == 2.0 * chosen.drafter.resident_values
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "copies"),
+    [
+        ("deepseek-v3", "mtp", {1: 1, 2: 2, 8: 8}),  # latent vectors are whole on every device
+        ("qwen3-235b-a22b", "eagle-3", {1: 1, 4: 1, 8: 2}),  # of four heads, two devices hold each
+        ("llama-3.1-8b", "eagle-3", {1: 1, 2: 1, 8: 1}),
+    ],
+)
+def test_a_drafters_cache_is_divided_as_far_as_its_heads_can_be(model, method, copies):
+    chosen = setting(method, model=model)
+    held = {
+        devices: devices * drafter_kv_bytes_per_token(chosen.deployment, chosen.drafter, devices)
+        for devices in copies
+    }
+    assert held == {devices: pytest.approx(held[1] * n) for devices, n in copies.items()}
 
 
 def test_a_stated_format_is_the_drafters_and_leaves_the_target_alone():
