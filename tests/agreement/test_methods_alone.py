@@ -127,3 +127,13 @@ def test_a_named_draft_model_drafts_in_a_simulation_of_a_published_figure():
         said = ask(("simulate", *place, *LOAD, "--count", "8", how, "speculative-decoding"))
         assert said.body["inputs"]["speculation"]["draft"] == "llama-3.2-3b"
         assert any("borrowed from" in note for note in said.body["notes"])
+
+
+def test_capacity_takes_what_was_published_on_each_of_several_models():
+    models = ("llama-3.1-8b", "qwen3-8b")
+    asked = ("--draft-tokens", "3", *LOAD, "--method", "eagle-3")
+    together = ask(("capacity", "--model", ",".join(models), *asked)).body["plans"]
+    alone = [
+        row for model in models for row in ask(("capacity", "--model", model, *asked)).body["plans"]
+    ]
+    assert [row["tpot_s"] for row in together] == [row["tpot_s"] for row in alone]

@@ -17,6 +17,7 @@ import numpy as np
 from app.answers.optimize.pools import Pooled, pooled
 from app.answers.optimize.simulated import DesignRun, Simulations
 from app.answers.sizing.traffic import Traffic
+from costmodel.answers.ties import NOTICED, SAME, preferred
 from costmodel.answers.workload import Limits, RequestTimes
 from costmodel.optimizers.joint.comparison import DesignComparison, compare_designs
 from costmodel.optimizers.joint.evaluation import LoadEvaluation, under_load
@@ -27,7 +28,6 @@ from costmodel.optimizers.joint.search import (
     joint_search,
 )
 from costmodel.optimizers.joint.space import JointQuestion
-from costmodel.optimizers.joint.ties import NOTICED, SAME, preferred
 from costmodel.optimizers.unmet import NothingAllowedError
 from hardware_profiles.errors import InfeasibleError, InputError
 
