@@ -82,6 +82,18 @@ class Finalist:
             own * self.design.value >= SAME * others * other.design.value for own, others in pairs
         )
 
+    def is_as_fast_as(self, other: Finalist) -> bool:
+        """Whether nobody tells its time per output token from that of another design: both are within
+        1 %, or simulations of the same seeds say now the one, now the other is shorter.
+        """
+        (own_s, _), (others_s, _) = self.seen, other.seen
+        if max(own_s, others_s) <= NOTICED * min(own_s, others_s):
+            return True
+        if self.run is None or other.run is None:
+            return False
+        pairs = zip(self.run.tpots_s, other.run.tpots_s, strict=False)
+        return len({own > others for own, others in pairs}) > 1
+
     @property
     def law(self) -> Design:
         """The design whose errors are drawn."""
