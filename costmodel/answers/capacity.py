@@ -20,6 +20,7 @@ from costmodel.answers.estimate import Setting, estimate
 from costmodel.answers.fit import Room, require_room, room
 from costmodel.answers.loads import Curve
 from costmodel.answers.replicas import replica_curve
+from costmodel.answers.ties import preferred
 from costmodel.answers.uncertainty import DRAWS, draw_steps, interval, paired
 from costmodel.answers.workload import Limits, Load, mean_times
 from costmodel.laws.acceptance import Acceptance
@@ -102,7 +103,8 @@ def plan(
     token_budget: int | None = None,
     least_replicas: int = 1,
 ) -> CapacityPlan:
-    """The fewest replicas for a load, with the best of several configurations.
+    """The fewest replicas for a load; of several configurations that need them, with that of the
+    lowest time per output token.
 
     Example:
         >>> from costmodel.laws.acceptance import geometric
@@ -152,10 +154,7 @@ def plan(
             refused.append(error)
     if not served:
         raise refused[0]
-    best = min(
-        served, key=lambda option: (option.replicas, -option.curve.requests_per_s[option.at])
-    )
-    best = replace(best, replicas=max(best.replicas, least_replicas))
+    best = _preferred(served, load, least_replicas)
     return _plan(setting, best, load, slo, generator, utilisation, most)
 
 
@@ -170,6 +169,25 @@ class _Served:
     curve: Curve
     at: int
     replicas: int
+
+
+def _preferred(served: Sequence[_Served], load: Load, least_replicas: int) -> _Served:
+    """The configuration that needs the fewest replicas, and so the fewest dollars; of several that of
+    the lowest time per output token at the load, then to the first token, then of the fewest drafts.
+    """
+    replicas = max(min(option.replicas for option in served), least_replicas)
+    enough = [option for option in served if option.replicas <= replicas]
+    shared = [
+        option.curve.shared(load, np.array([float(replicas)]), option.curve.batch[-1:])[1]
+        for option in enough
+    ]
+    (place,) = preferred(
+        np.ones(len(enough), dtype=np.bool_),
+        np.array([float(seen.tpot_s[0]) for seen in shared]),
+        np.array([float(seen.ttft_s[0]) for seen in shared]),
+        np.array([float(option.acceptance.draft_tokens) for option in enough]),
+    )
+    return replace(enough[place], replicas=replicas)
 
 
 def _served(

@@ -50,7 +50,12 @@ def compared_drafts(question: CapacityQuestion, model: str) -> ComparedDrafts:
     stated, slug = question.draft_tokens, question.method
     plain = slug == PLAIN or (stated is not None and not any(stated))
     source = one_source(
-        question, question.trace, method="" if plain else slug, model=model, lengths=stated or ()
+        question,
+        question.trace,
+        method="" if plain else slug,
+        model=model,
+        lengths=stated or (),
+        drafts=not plain,
     )
     drafter = slug if source is None else source.method
     lengths = lengths_for(source, stated, usual_lengths(load_method(drafter or PLAIN)))
@@ -62,7 +67,7 @@ def compared_drafts(question: CapacityQuestion, model: str) -> ComparedDrafts:
     if plain:
         slug = PLAIN
     elif source is None and slug:
-        raise acceptance_missing(slug, model)
+        raise acceptance_missing(slug)
     drafts: list[Acceptance] = []
     if source is not None and not plain:
         slug = source.method

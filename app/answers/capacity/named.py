@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.answers.capacity.drafts import PLAIN, ComparedDrafts
+from app.answers.capacity.drafts import PLAIN, ComparedDrafts, compared_drafts
 from app.answers.capacity.service import Planned, Service
 from app.answers.cells import marked, names_of, runnable
 from app.answers.placements import MarkedPlacement
@@ -53,12 +53,16 @@ def named_plans(
     spread = {"pp": question.pp, "ep": question.ep, "dp": question.dp}
     options = {**values_in(FormatOptions, question), "dtype": None}
     base = configuration_of(None, {**options, **cells[0], **spread})
-    methods: list[tuple[dict[str, Any], Sequence[Acceptance]]] = [
-        ({"method": PLAIN}, [geometric(0.0, 0)])
-    ]
-    if drafts.drafts:
-        drafter = _drafter(question, base, drafts)
-        methods.append(({"method": drafts.method, **drafter}, drafts.drafts))
+    methods = {
+        model: _methods(
+            question,
+            with_options(base, {"model": model}),
+            drafts
+            if model == cells[0]["model"] or drafts.source is None or not drafts.source.looked_up
+            else compared_drafts(question, model),  # every model takes what suits it best
+        )
+        for model in dict.fromkeys(cell["model"] for cell in cells)
+    }
     formats = [None] if question.dtype is None else names_of(question.dtype, "--dtype")
     cases = [
         _Case(
@@ -70,7 +74,7 @@ def named_plans(
         for cell in cells
         for dtype in formats
         for size in question.tp
-        for changes, compared in methods
+        for changes, compared in methods[cell["model"]]
     ]
 
     def build(case: _Case) -> Setting:
@@ -80,6 +84,17 @@ def named_plans(
 
     built = runnable(cases, build)
     return [_plan(question, case, setting, load, limits) for case, setting in built]
+
+
+def _methods(
+    question: CapacityQuestion, base: DecodingConfiguration, drafts: ComparedDrafts
+) -> list[tuple[dict[str, Any], Sequence[Acceptance]]]:
+    """What is planned on a model: fields of a configuration, and the drafts to choose among."""
+    plain: tuple[dict[str, Any], Sequence[Acceptance]] = ({"method": PLAIN}, [geometric(0.0, 0)])
+    if not drafts.drafts:
+        return [plain]
+    drafter = _drafter(question, base, drafts)
+    return [plain, ({"method": drafts.method, **drafter}, drafts.drafts)]
 
 
 def _drafter(

@@ -17,6 +17,7 @@ import numpy as np
 from app.answers.optimize.pools import Pooled, pooled
 from app.answers.optimize.simulated import DesignRun, Simulations
 from app.answers.sizing.traffic import Traffic
+from costmodel.answers.ties import NOTICED, SAME, preferred
 from costmodel.answers.workload import Limits, RequestTimes
 from costmodel.optimizers.joint.comparison import DesignComparison, compare_designs
 from costmodel.optimizers.joint.evaluation import LoadEvaluation, under_load
@@ -27,7 +28,6 @@ from costmodel.optimizers.joint.search import (
     joint_search,
 )
 from costmodel.optimizers.joint.space import JointQuestion
-from costmodel.optimizers.joint.ties import NOTICED, SAME, preferred
 from costmodel.optimizers.unmet import NothingAllowedError
 from hardware_profiles.errors import InfeasibleError, InputError
 
@@ -81,6 +81,18 @@ class Finalist:
         return any(
             own * self.design.value >= SAME * others * other.design.value for own, others in pairs
         )
+
+    def is_as_fast_as(self, other: Finalist) -> bool:
+        """Whether nobody tells its time per output token from that of another design: both are within
+        1 %, or simulations of the same seeds say now the one, now the other is shorter.
+        """
+        (own_s, _), (others_s, _) = self.seen, other.seen
+        if max(own_s, others_s) <= NOTICED * min(own_s, others_s):
+            return True
+        if self.run is None or other.run is None:
+            return False
+        pairs = zip(self.run.tpots_s, other.run.tpots_s, strict=False)
+        return len({own > others for own, others in pairs}) > 1
 
     @property
     def law(self) -> Design:

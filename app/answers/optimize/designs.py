@@ -15,6 +15,7 @@ from app.answers.sentences import folded
 from hardware_profiles.units import MILLI
 
 _FRONT_ROWS = 12
+_NO_REGRET = 5e-4  # of the objective: 0.0 % where it is shown
 _AXES = ("device", "layout", "dtype", "kv_dtype", "devices", "batch_cap", "token_budget")
 
 
@@ -164,24 +165,53 @@ class Designs(Row):
         how_many = "All" if len(tied) == len(compared) else f"{len(tied)} of"
         return (
             f"{how_many} {len(compared)} designs compared {same}; this one is first because {why}."
+            f"{self._cheaper_words(tied)}"
         )
+
+    def _cheaper_words(self, tied: Sequence[FinalistRow]) -> str:
+        """The cheapest of designs that reach the same, with its time per token; empty where that is
+        the first, or no price is known.
+        """
+        priced = [row for row in tied if row.usd_per_hour is not None]
+        if not priced or self.winner.usd_per_hour is None:
+            return ""
+        price, _, cheapest = min(
+            (row.usd_per_hour or 0.0, place, row) for place, row in enumerate(priced)
+        )
+        if price >= self.winner.usd_per_hour:
+            return ""
+        return (
+            f" Cheapest is {cheapest.design_in_pools}: $ {digits(price)} an hour, of"
+            f" $ {digits(self.winner.usd_per_hour)}, at {digits(cheapest.seen_tpot_s / MILLI)} ms."
+        )
+
+    @property
+    def _all_tie(self) -> bool:
+        """Whether every design that was compared reaches the same, so that only times tell."""
+        return bool(self.alternatives) and all(row.ties for row in self.alternatives)
 
     @property
     def sure_words(self) -> str:
         """How likely the first design is the best, against which it is closest, and what being wrong
         costs.
         """
-        sentence = (
-            f"Best of those compared with probability {100 * self.winner.best_probability:.0f} %"
-        )
+        rows = [self.winner, *(row for row in self.alternatives if row.as_fast)]
+        probability = sum(row.best_probability for row in rows)
+        best = "Its time per token is the lowest" if self._all_tie else "Best"
+        sentence = f"{best} of those compared with probability {100 * probability:.0f} %"
+        if len(rows) > 1:
+            same = " and ".join(row.design_in_pools for row in rows[1:])
+            sentence += f", together with {same}, whose time per token nobody tells from it"
         others = [
-            (row.loses_to_winner_probability, row)
-            for row in self.alternatives
-            if row.loses_to_winner_probability is not None
+            (row.loses_to_winner_probability, place, row)
+            for place, row in enumerate(self.alternatives)
+            if row.loses_to_winner_probability is not None and not row.as_fast
         ]
         if others:
-            probability, closest = min(others, key=lambda pair: pair[0])
-            sentence += f"; it beats {closest.design_in_pools} with {100 * probability:.0f} %"
+            beaten, _, closest = min(others)
+            sentence += f"; it beats {closest.design_in_pools} with {100 * beaten:.0f} %"
+        if self.expected_regret_ratio < _NO_REGRET:
+            return sentence
         return (
             f"{sentence}; expected to lose {digits(self.expected_regret)} {self.objective.unit}"
             f" ({100 * self.expected_regret_ratio:.1f} %) by being wrong"
@@ -205,11 +235,17 @@ class Designs(Row):
     def _designs(self) -> Table:
         caption = (
             "cap: requests in flight of a scheduler; budget: query tokens of an iteration; times"
-            " are simulated means where a design was simulated; simulated: objective against the"
-            " prediction; loses: probability that the first design reaches more, or as much at less"
-            " TPOT; brackets: 80 %"
-            " intervals"
+            " are simulated means where a design was simulated; loses: probability that the first"
+            " design reaches more, or as much at less TPOT"
         )
+        reached = ["objective", "deviation"]
+        if self._all_tie:  # which would be the same in every row
+            reached, priced = [], {row.usd_per_hour for row in self.alternatives}
+            reached += ["usd_per_hour"] if priced != {self.winner.usd_per_hour} else []
+        else:
+            caption += "; simulated: objective against the prediction; brackets: 80 % intervals"
+        if any(row.as_fast for row in self.alternatives):
+            caption += "; same: times within 1 %, or that simulations order now so, now otherwise"
         if any(row.prompt_workers for row in (*self.choices, *self.alternatives)):
             caption = f"workers: of prompts + of decoding; {caption}"
         if self.limits.meaning:
@@ -221,14 +257,14 @@ class Designs(Row):
                 *_AXES,
                 "run",
                 *(["agreement"] if self.quality is not None else []),
-                "objective",
+                *reached[:1],
                 "seen_tpot_s",
                 "seen_ttft_s",
                 *([] if self.limits.e2e_s is None else ["seen_e2e_s"]),
-                "deviation",
+                *reached[1:],
                 "loses",
             ],
-            heads={"objective": self.objective.unit},
+            heads={"objective": self.objective.unit} if "objective" in reached else {},
             caption=caption,
             once=_AXES,
         )

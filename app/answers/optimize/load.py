@@ -233,6 +233,7 @@ def _finalists(search: ConfirmedSearch) -> list[FinalistRow]:
                 best_probability=float(comparison.best_probability[place]),
                 loses_to_winner_probability=None if math.isnan(lost) else lost,
                 ties=place < search.tied,
+                as_fast=place < search.tied and finalist.is_as_fast_as(search.finalists[0]),
             )
         )
     return rows

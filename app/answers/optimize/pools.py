@@ -106,6 +106,7 @@ def pooled(question: JointQuestion, traffic: Traffic, design: Design) -> Pooled:
         ratios=(times.good_ratio if question.maximise == "goodput" else 1.0,),
         tokens_per_s=rate * question.load.output_tokens / plan.workers,
         tpot_s=times.mean.tpot_s,
+        tpots_s=(times.mean.tpot_s,),
         ttft_s=times.mean.ttft_s,
         e2e_s=times.mean.e2e_s,
         good_ratio=times.good_ratio,

@@ -198,7 +198,7 @@ class DesignRow(Candidate):
     carries_load: Annotated[bool, Column("Whether it carries the stated rate.")]
     predicted_objective: Annotated[float | None, Column("What is maximised, predicted.")]
     objective: Annotated[float | None, Column("The same, as simulations correct it.")]
-    usd_per_hour: Annotated[float | None, Column("Price of all devices.")]
+    usd_per_hour: Annotated[float | None, Column("Price of all devices.", "$/h", decimals=2)]
     simulated: Annotated[SimulatedDesign | None, Column("What was simulated of it.")]
     not_simulated: Annotated[str | None, Column("Why nothing was.")]
     calibrated: Annotated[bool, Column("Whether the device's kernels were measured.")]
@@ -240,6 +240,10 @@ class FinalistRow(DesignRow):
         float | None, Column("That the first design is better; None of the first.")
     ]
     ties: Annotated[bool, Column("Whether it reaches as much as the best, the first among them.")]
+    as_fast: Annotated[
+        bool,
+        Column("Whether it ties, and nobody tells its time per output token from the first one's."),
+    ]
 
     @property
     def run(self) -> Annotated[str, Column("What to run.", of=("drafter", "draft"))]:
@@ -291,9 +295,11 @@ class FinalistRow(DesignRow):
     def loses(
         self,
     ) -> Annotated[str | None, Column("To the first.", of=("loses_to_winner_probability",))]:
-        """The probability that the first design is better."""
+        """The probability that the first design is better, where anybody can tell."""
         lost = self.loses_to_winner_probability
-        return None if lost is None else f"{100 * lost:.0f} %"
+        if lost is None:
+            return None
+        return "same" if self.as_fast else f"{100 * lost:.0f} %"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

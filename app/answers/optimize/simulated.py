@@ -39,6 +39,7 @@ class DesignRun:
         ratios: simulated over predicted objective, by seed.
         tokens_per_s: of one replica, mean over seeds.
         tpot_s: mean time per output token.
+        tpots_s: the same by seed.
         ttft_s: mean time to first token.
         e2e_s: mean time of a whole request.
         good_ratio: share of requests within all limits.
@@ -50,6 +51,7 @@ class DesignRun:
     ratios: tuple[float, ...]
     tokens_per_s: float
     tpot_s: float
+    tpots_s: tuple[float, ...]
     ttft_s: float
     e2e_s: float
     good_ratio: float
@@ -121,6 +123,7 @@ class Simulations:
             ratios=ratios,
             tokens_per_s=mean.tokens_per_s,
             tpot_s=mean.tpot_s,
+            tpots_s=tuple(run.tpot_s for run in runs),
             ttft_s=mean.ttft_s,
             e2e_s=mean.e2e_s,
             good_ratio=mean.good_ratio,

@@ -275,7 +275,7 @@ def _drafts(
     drafts = drafts_of(chosen, options, batches, source, lengths_for(source, None, _USUAL))
     if source is None and any(shape.drafts for shape in drafts.shapes):
         named = options.get("method") or "" if chosen is None else chosen.method
-        raise acceptance_missing(named, str(options.get("model") or ""))
+        raise acceptance_missing(named)
     return drafts
 
 

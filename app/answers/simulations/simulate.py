@@ -39,7 +39,7 @@ from app.answers.simulations.runs import (
 )
 from app.questions.groups import REQUEST_OPTIONS, DeploymentOptions, DraftingOptions, names_in
 from app.questions.places import require_file
-from app.questions.resolve.accepted import acceptance_values
+from app.questions.resolve.accepted import stated_acceptance
 from app.questions.resolve.chosen_configuration import DEPLOYMENT_FIELDS
 from app.questions.resolve.limits import limit_seconds, refuse_percentiles
 from app.questions.resolve.scenarios import asked_scenario
@@ -172,14 +172,7 @@ def scenario_of(
         "speculation.draft_tokens": draft_tokens,
         "speculation.shape": question.shape,
         "speculation.method": question.method,
-        **acceptance_values(
-            question,
-            question.trace,
-            draft_tokens,
-            question.model,
-            question.config,
-            assigned=assigned,
-        ),
+        **stated_acceptance(question, question.trace, draft_tokens),
         **{f"slo.{key}": seconds for key, seconds in limit_seconds(question).items()},
     }
     if question.beside:
@@ -191,6 +184,7 @@ def scenario_of(
         assigned,
         question.scenario,
         question.config,
+        question,
         question,
         options=OPTIONS,
     )

@@ -13,12 +13,12 @@ from typing import Any
 from app.questions.field import stated_words
 from app.questions.groups import AcceptanceOptions
 from app.questions.resolve.chosen_configuration import with_options
-from costmodel.configuration import DecodingConfiguration
-from costmodel.configuration.file import read_configuration
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.draft_shape import read_shapes
 from costmodel.laws.acceptance import Acceptance
 from costmodel.method_library import load_method
 from costmodel.optimizers.drafters.competing import carried, competing
-from costmodel.optimizers.drafters.named_drafters import drafter_source
+from costmodel.optimizers.drafters.named_drafters import drafter_source, known_source
 from costmodel.optimizers.drafters.sources import (
     Source,
     confidence_source,
@@ -36,6 +36,7 @@ from traces.library import is_confidence, trace_file
 
 KNOWN_BY = ("trace", "acceptance", "tokens_per_step")
 """Keys of a scenario that say what is accepted, one at a time."""
+_OWN_DRAFTER = ("draft_name", "draft_passes", "draft_bytes")
 OTHERWISE = "speculative-decoding"
 """The method of stated acceptance that names none: chains from a draft model."""
 
@@ -157,6 +158,7 @@ def one_source(
     lengths: Sequence[int] = (),
     refine: RefinePolicy | None = None,
     canvas: int | None = None,
+    drafts: bool = False,
 ) -> Source | None:
     """The one source that options name, for verbs that ask about one drafter; None where they name
     none.
@@ -169,9 +171,10 @@ def one_source(
         lengths: draft lengths asked about.
         refine: as in `named_sources`.
         canvas: as in `named_sources`.
+        drafts: something is drafted, of which a method alone says as much as --drafter.
 
     Raises:
-        InputError: several, or as `named_sources`.
+        InputError: several, as `named_sources`, or nothing is known of a method alone that drafts.
     """
     traces = [trace] if trace is not None else []
     sources = named_sources(
@@ -190,7 +193,26 @@ def one_source(
             " --drafter; "
         )
         raise InputError(f"{rule}`rooftree optimize` compares several", value=len(sources))
+    if not sources and drafts and method and load_method(method).drafts:
+        return known_of(method, model, match_rate=accepted.match_rate)
     return sources[0].asked_on(model) if sources else None
+
+
+def known_of(method: str, model: str, *, match_rate: float | None = None) -> Source:
+    """What is known of a method that drafts and of which nobody says more, as `optimize` takes it.
+
+    Args:
+        method: slug of --method.
+        model: target.
+        match_rate: share of steps with a proposal, where a figure counts only those.
+
+    Raises:
+        InputError: neither recorded nor published; what to write.
+    """
+    try:
+        return known_source(method, model, match_rate=match_rate)
+    except InputError:
+        raise acceptance_missing(method) from None
 
 
 def asked_source(
@@ -231,11 +253,18 @@ def asked_source(
         "canvas": chosen.canvas_tokens,
         "refine": chosen.refine if stated or not file else None,
     }
-    source = one_source(accepted, trace, lengths=lengths or (), **source_options)
+    drafting = _asks_for_drafts(chosen if file else None, options)
+    source = one_source(
+        accepted, trace, lengths=lengths or (), drafts=drafting and not file, **source_options
+    )
     if source is None and file:
         if options.get("method") and chosen.trace is not None:
             return chosen, one_source(accepted, Path(chosen.trace), **source_options)
-        return chosen, configured_source(chosen)
+        if (configured := configured_source(chosen)) is not None or not drafting:
+            return chosen, configured
+        source = one_source(
+            accepted, None, drafts=True, **source_options | {"method": chosen.method}
+        )
     if source is None:
         return chosen, None
     drafts = [name for name in ("draft_tokens", "shape") if options.get(name) is not None]
@@ -263,6 +292,18 @@ def asked_source(
     ), source
 
 
+def _asks_for_drafts(chosen: DecodingConfiguration | None, options: Mapping[str, Any]) -> bool:
+    """Whether anything is drafted by the configuration of a file or by options over it."""
+    if options.get("shape") is not None:
+        return any(shape.drafts for shape in read_shapes(options["shape"], key="--shape"))
+    if options.get("tree") is not None:
+        return True
+    lengths = options.get("draft_tokens")
+    if lengths is None:
+        return chosen is None or chosen.speculates
+    return any(lengths)
+
+
 def _replays_masked(chosen: DecodingConfiguration, accepted: AcceptanceOptions) -> bool:
     """Whether a configuration names a confidence trace, and options state nothing in its place."""
     stated = (
@@ -271,86 +312,102 @@ def _replays_masked(chosen: DecodingConfiguration, accepted: AcceptanceOptions) 
     return not stated and chosen.trace is not None and is_confidence(trace_file(chosen.trace))
 
 
-def acceptance_values(
-    accepted: AcceptanceOptions,
-    trace: str | None,
-    draft_tokens: int | None,
-    model: str | None,
-    config: Path | None,
-    *,
-    assigned: Sequence[str] = (),
+def stated_acceptance(
+    accepted: AcceptanceOptions, trace: str | None, draft_tokens: int | None
 ) -> dict[str, Any]:
-    """Keys of a scenario for what options say of acceptance; the file's stand where they say
-    nothing.
+    """Keys of a scenario for what options state of acceptance; None where one was not given.
 
     Args:
         accepted: the options.
         trace: of --trace.
         draft_tokens: of --draft-tokens.
-        model: of --model, for published figures.
-        config: a configuration, whose model it otherwise is.
-        assigned: texts of `--set`; those that describe a drafter do not go with a published one.
 
     Raises:
-        InputError: several drafters, or as `named_sources`.
+        InputError: several drafters, or a trace that has no drafts.
     """
     if trace is not None:
         _check_masked(trace, {"--draft-tokens": draft_tokens, "--match-rate": accepted.match_rate})
-    values: dict[str, Any] = {
-        "speculation.trace": trace,
-        "speculation.match_rate": accepted.match_rate,
-    }
-    values["speculation.tokens_per_step"] = accepted.tokens_per_step
-    values["speculation.acceptance"] = (
-        None if accepted.acceptance is None else list(accepted.acceptance)
-    )
-    stated = [key for key in KNOWN_BY if values[f"speculation.{key}"] is not None]
-    several = len(stated) + len(accepted.drafter or ())
+    rates = None if accepted.acceptance is None else list(accepted.acceptance)
+    known = {"trace": trace, "acceptance": rates, "tokens_per_step": accepted.tokens_per_step}
+    several = sum(value is not None for value in known.values()) + len(accepted.drafter or ())
     if several > 1:
         options = "--trace, --acceptance, --tokens-per-step and --drafter"
         raise InputError(f"one drafter is taken here, by one of {options}", value=several)
-    if not accepted.drafter:
-        return values
-    if model is None and config is not None:
-        model = read_configuration(config).deployment.model
-    source = one_source(
-        accepted, None, model=model or "", lengths=[draft_tokens] if draft_tokens else ()
-    )
-    assert source is not None
-    described = [
-        text
-        for text in assigned
-        if text.startswith(("speculation.draft_bytes", "speculation.draft_passes"))
-    ]
-    if described and source.looked_up:
-        rule = (
-            f"describes a drafter of its own, and {source.called}'s acceptance was published of"
-            " another one"
+    return {
+        f"speculation.{key}": value
+        for key, value in {**known, "match_rate": accepted.match_rate}.items()
+    }
+
+
+def drafter_values(
+    accepted: AcceptanceOptions,
+    method: str,
+    drafted: Mapping[str, Any],
+    stated: Mapping[str, Any],
+    *,
+    model: str,
+) -> tuple[dict[str, Any], Source | None]:
+    """Keys of a scenario's speculation for the drafter that options name, by --drafter or by a method
+    alone, and where its acceptance is known from; none where nothing is drafted or all is stated.
+
+    Args:
+        accepted: the options; --drafter goes over what the scenario says.
+        method: of --method; empty where it was not given.
+        drafted: keys of the speculation.
+        stated: those of them that options state.
+        model: target, for published figures.
+
+    Raises:
+        InputError: as `one_source`, or a drafter that contradicts what is stated of it.
+    """
+    draft_tokens = drafted.get("draft_tokens")
+    if accepted.drafter:
+        source = one_source(
+            accepted, None, model=model, lengths=[draft_tokens] if draft_tokens else ()
         )
-        raise InputError(rule, key="--set", value=described[0])
-    values |= {"speculation.method": source.method, "speculation.match_rate": source.match_rate}
+        assert source is not None
+    elif (
+        draft_tokens == 0
+        or any(drafted.get(key) is not None for key in KNOWN_BY)
+        or not method
+        or not load_method(method).drafts
+    ):
+        return {}, None
+    else:
+        source = known_of(method, model, match_rate=accepted.match_rate)
+    own = {name: stated[name] for name in _OWN_DRAFTER if stated.get(name) is not None}
+    (source,) = competing(
+        DecodingConfiguration(
+            deployment=DeploymentNames(model=model), draft_model=stated.get("draft"), **own
+        ),
+        [source],
+    )
+    values: dict[str, Any] = {
+        **dict.fromkeys(KNOWN_BY),
+        "method": source.method,
+        "match_rate": source.match_rate,
+    }
     if source.draft_model is not None:
-        values["speculation.draft"] = source.draft_model
+        values["draft"] = source.draft_model
     if source.path is not None:
-        return values | {"speculation.trace": source.recorded_as}
+        return values | {"trace": source.recorded_as}, source
     if source.rates is None:
-        return values | {"speculation.tokens_per_step": source.own_tokens_per_step}
+        return values | {"tokens_per_step": source.own_tokens_per_step}, source
     if source.rates.tokens_per_step is not None and draft_tokens in (None, source.rates.measured):
         published = {
             "tokens_per_step": source.rates.tokens_per_step,
             "draft_tokens": source.rates.measured,
         }
-        return values | {f"speculation.{key}": value for key, value in published.items()}
-    known_to = {"speculation.known_tokens": source.known_tokens}
-    return values | {"speculation.acceptance": list(source.rates.by_depth)} | known_to
+        return values | published, source
+    known_to = {"known_tokens": source.known_tokens}
+    return values | {"acceptance": list(source.rates.by_depth)} | known_to, source
 
 
-def acceptance_missing(method: str, model: str) -> InputError:
+def acceptance_missing(method: str) -> InputError:
     """The refusal of drafts of which nothing says what is accepted: what to write instead.
 
     Args:
         method: slug of --method; one that does not draft, or "", where none was named.
-        model: target.
     """
     if not method or not load_method(method).drafts:
         return InputError(
@@ -358,14 +415,9 @@ def acceptance_missing(method: str, model: str) -> InputError:
             " anything is drafted: --drafter eagle-3 takes what was published of it, and"
             " --draft-tokens 0 decodes plainly"
         )
-    stated = "state it by --acceptance, --tokens-per-step or --trace"
-    try:
-        known = drafter_source(method, model=model)
-    except InputError:  # neither published nor recorded
-        return InputError(f"nothing says what is accepted: {stated}", key="--method", value=method)
     rule = (
-        f"nothing says what is accepted: write --drafter {method} in its place for what is known"
-        f" of it ({known.label}), or {stated}"
+        "nothing says what is accepted: state it by --acceptance, --tokens-per-step or --trace;"
+        " neither a recording nor a figure of its chains was published"
     )
     return InputError(rule, key="--method", value=method)
 

@@ -8,13 +8,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from app.questions.groups import RefiningOptions
-from app.questions.resolve.accepted import KNOWN_BY, acceptance_missing
+from app.questions.groups import AcceptanceOptions, RefiningOptions
+from app.questions.resolve.accepted import KNOWN_BY, drafter_values
 from app.questions.resolve.refining import refine_values
 from app.questions.spelled_options import named_by_option
 from costmodel.configuration import DecodingConfiguration
 from costmodel.configuration.file import read_configuration
-from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError
 from simulator.scenario.configured import limits_of, sections_of
 from simulator.scenario.defaults import logged_options
@@ -33,6 +32,7 @@ def asked_scenario(
     file: Path | None,
     config: Path | None,
     refining: RefiningOptions,
+    accepted: AcceptanceOptions,
     *,
     options: Mapping[str, str],
 ) -> tuple[ScenarioFile, list[str]]:
@@ -45,10 +45,12 @@ def asked_scenario(
         file: sections; None: there are none but those of the rest.
         config: whose deployment, speculation and limits are simulated; None: what is named alone.
         refining: how masked blocks are decoded.
+        accepted: what names a drafter.
         options: option by key, for refusals.
 
     Returns:
-        The scenario, and remarks: traffic that was assumed, limits that the configuration states.
+        The scenario, and remarks: traffic that was assumed, where published acceptance comes from,
+        limits that the configuration states.
 
     Raises:
         InputError: anything that makes no scenario.
@@ -66,30 +68,31 @@ def asked_scenario(
         sections = {**sections, "speculation": {**drafted, **dict.fromkeys(KNOWN_BY)}}
     values |= refine_values(refining, with_values(sections, values).get("speculation"))
     sections, assumed = with_usual_requests(with_values(sections, values))
-    _require_acceptance(named.get("speculation.method"), sections)
+    known, source = drafter_values(
+        accepted,
+        named.get("speculation.method") or "",
+        _keys_of(sections, "speculation"),
+        {key.removeprefix("speculation."): value for key, value in values.items()},
+        model=str(_keys_of(sections, "deployment").get("model") or ""),
+    )
+    sections = with_values(sections, {f"speculation.{key}": known[key] for key in known})
     try:
         written = checked_scenario(sections, file)
     except InputError as error:
         raise named_by_option(error, options, named.keys() - stated.keys()) from None
     remarks = [assumed] if assumed else []
+    if source is not None and source.kind == "published":
+        remarks.append(f"acceptance {source.label}")
     if chosen is not None:
         written, limit_remarks = _limited(chosen, written)
         remarks += limit_remarks
     return written, remarks
 
 
-def _require_acceptance(method: str | None, sections: Mapping[str, Any]) -> None:
-    """Say what to write where --method drafts and nothing says what is accepted.
-
-    Raises:
-        InputError: that is so.
-    """
-    drafted = sections.get("speculation")
-    if not method or not load_method(method).drafts or not isinstance(drafted, dict):
-        return
-    is_known = any(drafted.get(key) is not None for key in KNOWN_BY)
-    if not is_known and drafted.get("draft_tokens") != 0:
-        raise acceptance_missing(method, sections.get("deployment", {}).get("model", ""))
+def _keys_of(sections: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """The keys of a section; none where there is none, or where it holds no keys."""
+    section = sections.get(name)
+    return section if isinstance(section, Mapping) else {}
 
 
 def _configured(

@@ -15,6 +15,7 @@ import numpy as np
 
 from costmodel.answers.energy import power_model
 from costmodel.answers.estimate import estimate
+from costmodel.answers.ties import SAME
 from costmodel.answers.uncertainty import DRAWS, HALF_WIDTH_SIGMA, draw_steps, interval
 from costmodel.optimizers.joint.evaluation import (
     law,
@@ -25,7 +26,6 @@ from costmodel.optimizers.joint.evaluation import (
 )
 from costmodel.optimizers.joint.search import Design
 from costmodel.optimizers.joint.space import JointQuestion
-from costmodel.optimizers.joint.ties import SAME
 from costmodel.passes.ops import Array, Mask
 from hardware_profiles.fitted.constants import OPERATIONS
 

@@ -23,13 +23,13 @@ from costmodel.answers.replicas import (
     own_load,
     step_rows,
 )
+from costmodel.answers.ties import SAME, preferred
 from costmodel.answers.workload import Limits, Load, RequestTimes
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.joint.floors import Floor
 from costmodel.optimizers.joint.objective import PER_COST, objective_value
 from costmodel.optimizers.joint.space import JointQuestion, Placement
-from costmodel.optimizers.joint.ties import SAME, preferred
 from costmodel.optimizers.pricing import Evaluation, evaluate
 from costmodel.passes.ops import Array, Mask, Number
 

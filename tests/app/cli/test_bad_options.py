@@ -115,14 +115,13 @@ CONTRADICTIONS = [
         ),
     ),
     (
-        "predict --model deepseek-v3 --method mtp --out {out}",
-        "--method: nothing says what is accepted: write --drafter mtp in its place",
-        "published: ",
-        "or state it by --acceptance, --tokens-per-step or --trace, got 'mtp'",
+        "predict --model llama-3.1-8b --method hydra --out {out}",
+        "--method: nothing says what is accepted: state it by --acceptance, --tokens-per-step or",
+        "--trace; neither a recording nor a figure of its chains was published, got 'hydra'",
     ),
     (
-        "simulate --model deepseek-v3 --method mtp --out {out}",
-        "--method: nothing says what is accepted: write --drafter mtp in its place",
+        "simulate --model llama-3.1-8b --method hydra --out {out}",
+        "--method: nothing says what is accepted: state it by --acceptance",
     ),
     (
         f"{PREDICT} --acceptance 0.5",

@@ -15,6 +15,7 @@ from costmodel.answers.fit import room
 from costmodel.answers.loads import least_replicas
 from costmodel.answers.replicas import replica_curve
 from costmodel.answers.settings import build_setting
+from costmodel.answers.ties import NOTICED
 from costmodel.answers.workload import Limits, Population, load_of_means
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import Acceptance, geometric
@@ -32,6 +33,7 @@ EAGLE = build_setting(
     )
 )
 OFF, ON = geometric(0.0, 0), geometric(0.7, 3)
+USUAL = {"prompt_tokens": 800, "output_tokens": 200}
 
 
 def made(
@@ -154,15 +156,50 @@ def test_drafting_saves_devices_where_tokens_must_come_fast():
     assert on.decode_joules_per_token < off.decode_joules_per_token
 
 
-def test_the_best_of_several_configurations_is_taken():
-    choices = [geometric(0.6, k) for k in (1, 3, 7)]
-    slo = Limits(tpot_s=0.012)
-    rates = [
-        made(EAGLE, [a], slo=slo).curve.requests_per_s[made(EAGLE, [a], slo=slo).batch - 1]
-        for a in choices
+@settings(max_examples=examples(10))
+@given(
+    rate=st.floats(1.0, 300.0),
+    acceptance=st.floats(0.3, 0.9),
+    tpot=st.none() | st.floats(0.004, 0.02),
+    people=st.booleans(),
+)
+def test_of_several_configurations_the_cheapest_is_taken_then_that_of_the_lowest_tpot(
+    rate, acceptance, tpot, people
+):
+    choices = [geometric(acceptance, k) for k in (1, 2, 3, 5, 7)]
+    slo, load = Limits(tpot_s=tpot), load_of_means(requests_per_s=rate, **USUAL)
+    if people:
+        load = replace(load, population=Population(users=max(round(rate), 1), think_s=1.0))
+
+    def planned(drafts, least=1):
+        return plan(
+            EAGLE, drafts, load, slo, generator=np.random.default_rng(0), least_replicas=least
+        )
+
+    alone = []
+    for choice in choices:
+        try:
+            alone.append(planned([choice]))
+        except InfeasibleError:
+            continue
+    if not alone:
+        with pytest.raises(InfeasibleError):
+            planned(choices)
+        return
+    best = planned(choices)
+    assert best.replicas == min(option.replicas for option in alone)
+    assert best.usd_per_hour == min(option.usd_per_hour for option in alone)
+    equal = [option for option in alone if option.replicas == best.replicas]
+    assert best.tpot_s <= NOTICED * min(option.tpot_s for option in equal)
+    assert slo.tpot_s is None or best.tpot_s <= slo.tpot_s
+    more = planned(choices, least=best.replicas + 1)  # that simulations may need
+    assert more.replicas == best.replicas + 1
+    faster = [
+        planned([option.acceptance], least=more.replicas)
+        for option in alone
+        if option.replicas <= more.replicas
     ]
-    best = made(EAGLE, choices, slo=slo)
-    assert best.acceptance is choices[int(np.argmax(rates))]
+    assert more.tpot_s <= NOTICED * min(option.tpot_s for option in faster)
 
 
 def test_memory_binds_long_requests():

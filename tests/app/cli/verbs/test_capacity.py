@@ -256,8 +256,8 @@ def test_the_same_twice(rooftree):
         (("--tp", "0"), "--tp: must lie in 1.."),
         (("--tp", "3"), "tp: must be >= 1 and divide the heads"),
         (
-            ("--method", "eagle-3"),
-            "--method: nothing says what is accepted: write --drafter eagle-3",
+            ("--method", "hydra"),
+            "--method: nothing says what is accepted: state it by --acceptance",
         ),
         (("--method", "eagle-33"), "--method: unknown method 'eagle-33'"),
         (

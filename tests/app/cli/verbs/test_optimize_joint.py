@@ -151,6 +151,30 @@ def test_at_a_rate_that_all_designs_serve_the_one_with_the_lowest_time_per_token
     assert "serve all 3.00 requests/s; this one is first because it" in shown
 
 
+def test_where_all_designs_serve_the_rate_only_times_and_prices_that_can_be_told_apart_are_shown(
+    rooftree, tmp_path
+):
+    words = ("optimize", "--search", "full", "--model", "llama-3.1-8b", "--rate", "4", "--devices")
+    words = (*words, "2", "--device", "h100-sxm,l4", "--batch-caps", "8,32", "--out", tmp_path)
+    answer = rooftree(*words, "--json").answer
+    (winner,), others = answer["choices"], answer["alternatives"]
+    assert others and all(row["ties"] for row in others)
+    out = rooftree(*words).out
+    shown = " ".join(out.split())
+    assert f"All {1 + len(others)} designs compared serve all 4.00 requests/s" in shown
+    assert "Its time per token is the lowest of those compared with probability" in shown
+    assert "expected to lose" not in shown  # nobody loses a token by being wrong
+    table = out[out.index("the best design of each") : out.index("cap: requests in flight")]
+    assert "simulated" not in table and "tokens/s" not in table
+    cheapest = min([winner, *others], key=lambda row: row["usd_per_hour"])
+    assert ("Cheapest is" in shown) == (cheapest["usd_per_hour"] < winner["usd_per_hour"])
+    for row in others:
+        own_s, first_s = row["simulated"]["tpot_s"], winner["simulated"]["tpot_s"]
+        assert row["as_fast"] or max(own_s, first_s) > 1.01 * min(own_s, first_s)
+        assert not row["as_fast"] or own_s < 1.2 * first_s
+    assert any(row["as_fast"] for row in others) == (" same" in table)
+
+
 def test_it_is_at_least_as_good_as_a_design_that_is_known_to_meet_the_limits(rooftree, tmp_path):
     """EAGLE-3 with K=5, at most 8 requests and 8,192 tokens takes 43.3 ms."""
     alone = (

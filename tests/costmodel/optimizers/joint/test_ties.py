@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costmodel.answers.ties import NOTICED, preferred
 from costmodel.optimizers.joint.comparison import compare_designs
 from costmodel.optimizers.joint.evaluation import under_load
 from costmodel.optimizers.joint.search import joint_search, nodes_of
-from costmodel.optimizers.joint.ties import NOTICED, preferred
 from tests.costmodel.optimizers.joint.joint_questions import question, slo
 
 TIMES = st.lists(st.tuples(st.floats(1e-3, 1.0), st.floats(1e-3, 1.0)), min_size=1, max_size=12)
