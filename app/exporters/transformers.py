@@ -97,7 +97,7 @@ def _script(
     chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], configs: Mapping[str, object]
 ) -> str:
     dialect.cache_format(chosen, _CACHE)
-    dtype = dialect.weight_format(chosen, _WEIGHTS, notes) or ""
+    dtype = dialect.weight_format(chosen, _WEIGHTS) or ""
     lines = [
         "import sys",
         "from pathlib import Path",
@@ -105,7 +105,7 @@ def _script(
         "from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig",
         "",
         "here = Path(__file__).resolve().parent",
-        f"target_name = {dialect.target(chosen, notes)!r}",
+        f"target_name = {dialect.target(chosen, _WEIGHTS, notes)!r}",
         "tokenizer = AutoTokenizer.from_pretrained(target_name)",
         f"target = AutoModelForCausalLM.from_pretrained(target_name{dtype})",
     ]
