@@ -2,8 +2,8 @@
 
 vLLM and older builds of llama.cpp refuse to start, or fail, where one request of the model's own
 length does not fit beside the weights; SGLang, TensorRT-LLM and newer builds of llama.cpp start and
-serve shorter requests. Only configurations that were priced name the device that they run on: a
-stated one is exported with the engine's own length.
+serve shorter requests. A configuration that names no device, as options of `export` state it, keeps
+the engine's own length.
 
 References: vLLM, pull request 29431 (`--max-model-len auto`); SGLang, description of pull request
 30326 (the length is an upper bound, and requests are limited by the cache); TensorRT-LLM,
@@ -39,14 +39,14 @@ class CacheLength:
 
 def cache_length(chosen: DecodingConfiguration, engine: str) -> CacheLength | None:
     """The longest request that a cache is predicted to hold; None where the model's own length fits,
-    a length is stated, the configuration was not priced on a device, or not even a block fits.
+    a length is stated, no device is named, or not even a block fits.
 
     Args:
         chosen: what to run.
         engine: that it is written for, whose share of the memory counts.
     """
     where = chosen.deployment
-    if chosen.max_length is not None or "device" not in chosen.provenance:
+    if chosen.max_length is not None or not where.device:
         return None
     if engine_module(where.engine) != engine_module(engine):
         where = replace(where, engine=engine)
@@ -70,6 +70,7 @@ def cache_length(chosen: DecodingConfiguration, engine: str) -> CacheLength | No
         fitting, beyond = (middle, beyond) if holds(middle * block) else (fitting, middle)
     if not fitting:
         return None
+    name = setting.device.name
     beside = (
         f"how long they may be of {where.model} was not looked up"
         if relative
@@ -77,6 +78,6 @@ def cache_length(chosen: DecodingConfiguration, engine: str) -> CacheLength | No
     )
     words = (
         f"requests of up to {fitting * block:,} tokens are predicted to fit beside the weights on"
-        f" {chosen.provenance['device']}; {beside}"
+        f" {f'{setting.devices} x {name}' if setting.devices > 1 else name}; {beside}"
     )
     return CacheLength(tokens=fitting * block, words=words)

@@ -11,12 +11,13 @@ model's own generation config to keep its sampling settings.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from app.exporters.dialect import Dialect
 from app.exporters.result import Written, command_line, comments, json_lines
 from costmodel.answers.settings import build_setting
-from costmodel.configuration import DecodingConfiguration
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
 
 TARGET_FILE = "target/generation_config.json"
 ASSISTANT_FILE = "assistant/generation_config.json"
@@ -90,7 +91,9 @@ def exit_layers(chosen: DecodingConfiguration) -> int:
     """Layers of the target that draft: those named, else the share that predictions assume."""
     if chosen.exit_layers is not None:
         return chosen.exit_layers
-    return build_setting(chosen).drafter.exit_layers or 1
+    # of any device
+    where = DeploymentNames(model=chosen.deployment.model)
+    return build_setting(replace(chosen, deployment=where)).drafter.exit_layers or 1
 
 
 def _script(

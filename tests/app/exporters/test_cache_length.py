@@ -4,15 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from app.answers.deployables import deployables, file_lines
+import rooftree
 from app.exporters.cache_length import cache_length
 from app.exporters.registry import ENGINES, export
 from costmodel.answers.fit import room
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
-from costmodel.optimizers.drafters.named_drafters import drafter_source
-from costmodel.optimizers.recommend import recommend
 
 SHORT = [
     ("llama-3.1-8b", "rtx-4090", {}, 131072),
@@ -34,9 +32,7 @@ STARTS_WITH_LESS = [
 
 def priced(model, device, engine="vllm", **where):
     names = DeploymentNames(model=model, device=device, engine=engine, **where)
-    return DecodingConfiguration(
-        deployment=names, method="eagle-3", draft_tokens=3, provenance={"device": device}
-    )
+    return DecodingConfiguration(deployment=names, method="eagle-3", draft_tokens=3)
 
 
 def words_of(result, flag):
@@ -105,10 +101,12 @@ def test_older_builds_of_llama_cpp_are_given_a_cache_that_all_slots_share():
     assert int(words_of(old, "--ctx-size")) < 131072
 
 
-def test_a_stated_length_is_kept_and_a_stated_configuration_is_of_no_device():
+def test_a_stated_length_is_kept_and_options_of_export_name_no_device():
     chosen = priced("llama-3.1-8b", "rtx-4090")
     assert words_of(export(replace(chosen, max_length=2048), "vllm"), "--max-model-len") == "2048"
-    assert words_of(export(replace(chosen, provenance={}), "vllm"), "--max-model-len") is None
+    for model in ("llama-3.1-8b", "qwen3-32b"):
+        stated = rooftree.export("vllm", model=model, method="eagle-3", draft_tokens=3, out=None)
+        assert "--max-model-len" not in stated["command"]
 
 
 def test_a_release_whose_own_length_is_not_known_takes_what_fits():
@@ -118,14 +116,12 @@ def test_a_release_whose_own_length_is_not_known_takes_what_fits():
     assert any("was not looked up" in note for note in result.notes)
 
 
-def test_what_was_searched_is_written_with_its_length_and_told_on_screen(tmp_path):
-    where = DeploymentNames(model="qwen3-32b", device="h100-sxm")
-    found = recommend(
-        DecodingConfiguration(deployment=where),
-        [drafter_source("eagle-3", model="qwen3-32b")],
-        batches=[1, 16],
-    )
-    entries = deployables(found, context=1024, engines=["vllm"])
-    assert words_of(entries[0].result, "--max-model-len") == "auto"
-    told = " ".join(" ".join(file_lines(entries, tmp_path)).split())
-    assert "requests of up to " in told and "40,960" in told and "--max-model-len auto" in told
+def test_what_was_searched_is_written_with_its_length_at_every_door(tmp_path):
+    asked = {"model": "qwen3-32b", "device": "h100-sxm", "batch": [1, 16]}
+    found = rooftree.optimize(**asked, drafter=["eagle-3"], out=tmp_path)
+    script = (tmp_path / "vllm" / "vllm-serve.sh").read_text()
+    assert "--max-model-len auto" in script and "40,960" in script
+    exported = rooftree.export("vllm", config=tmp_path / "recommendation.json", out=None)
+    assert "--max-model-len auto" in exported["command"]
+    told = " ".join(str(found).split())
+    assert "requests of up to " in told and "--max-model-len auto" in told
