@@ -111,7 +111,7 @@ def file_lines(entries: Sequence[Deployable], folder: Path) -> Iterator[str]:
         if entry.reason:
             yield folded(f"  not the fastest found: {entry.reason}")
         for note in entry.result.notes:
-            if note.startswith(("replace ", "no draft model")):
+            if note.startswith(("replace ", "no draft model", "requests of up to ")):
                 yield folded(f"  {note}")
     page = folder / "report.html" if plots_available() else None
     report = page or "not written, because plotly is missing (pip install rooftree[app])"

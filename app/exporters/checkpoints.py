@@ -11,7 +11,7 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
-from costmodel.architectures.library import hub_id, model_names
+from costmodel.architectures.library import how_read, hub_id, model_names
 from costmodel.configuration import DecodingConfiguration
 from costmodel.method_library import load_method
 from hardware_profiles.places import is_place
@@ -39,6 +39,15 @@ def target_checkpoint(model: str, notes: list[str]) -> str:
     if checkpoint != model and Path(model).name == "config.json":
         notes.append(f"{checkpoint} must hold the weights and the tokenizer beside config.json")
     return checkpoint
+
+
+def stored_placeholder(dtype: str) -> str:
+    """What stands for a target that has to be stored in a format of its own.
+
+    >>> stored_placeholder("q4_k_m")
+    'PATH_OF_THE_Q4_K_M_CHECKPOINT'
+    """
+    return f"PATH_OF_THE_{re.sub(r'[^A-Z0-9]+', '_', dtype.upper())}_CHECKPOINT"
 
 
 def draft_checkpoint(chosen: DecodingConfiguration, notes: list[str]) -> str | None:
@@ -122,7 +131,9 @@ def _loadable(name: str) -> str | None:
     if path.suffix.casefold() in (".toml", ".json"):
         return None
     model_id = hub_id(name)
-    return None if model_id in model_names() else model_id
+    # a short name that says more of a release than ours is no checkpoint either
+    unowned = "/" not in model_id and (model_id in model_names() or how_read(model_id))
+    return None if unowned else model_id
 
 
 @cache

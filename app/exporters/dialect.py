@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from app.exporters.checkpoints import draft_checkpoint, target_checkpoint
+from app.exporters.checkpoints import draft_checkpoint, stored_placeholder, target_checkpoint
 from app.exporters.tree_paths import draft_paths
 from costmodel.architectures.library import load_model
+from costmodel.architectures.name_parts import name_parts
 from costmodel.configuration import DecodingConfiguration
 from costmodel.drafters.checkpoint import brings_its_head, loads
 from costmodel.engine_library import engine_names, load_engine
@@ -21,6 +22,7 @@ from costmodel.engines.record.options import Capability, Drafting, Options
 from costmodel.engines.record.releases import releases_for
 from costmodel.method import Shape
 from costmodel.method_library import load_method
+from costmodel.passes.formats import PLAIN, main_format, recipe_parts
 from hardware_profiles.errors import InputError, UnknownNameError
 
 NODE_DEVICES = 8  # of the servers that the profiled devices come in
@@ -246,25 +248,19 @@ class Dialect:
         return -(-requests // chosen.deployment.data_parallel)
 
     def weight_format(
-        self, chosen: DecodingConfiguration, spellings: Mapping[str, Spelt], notes: list[str]
+        self, chosen: DecodingConfiguration, spellings: Mapping[str, Spelt]
     ) -> Spelt | None:
         """How the engine spells the format of the weights; None where it reads it from the
         checkpoint.
 
         Args:
             chosen: what to run.
-            spellings: formats that can be asked for of a 16-bit checkpoint.
-            notes: said here where the checkpoint must be stored in the format.
+            spellings: formats that can be asked for of a checkpoint in 16 or 32 bits.
         """
-        dtype = chosen.deployment.dtype
-        if dtype is None or dtype in spellings:
-            return None if dtype is None else spellings[dtype]
-        if dtype == _published(chosen.deployment.model):
+        dtype, published = chosen.deployment.dtype, _published(chosen.deployment.model)
+        if dtype is None or (published is not None and published not in PLAIN):
             return None
-        notes.append(
-            f"weights in {dtype}: name a checkpoint that is stored so; the format is read from it"
-        )
-        return None
+        return spellings.get(dtype)
 
     def cache_format(
         self, chosen: DecodingConfiguration, spellings: Mapping[str, Spelt]
@@ -324,15 +320,59 @@ class Dialect:
             raise self.refusal("method", does, chosen.method)
         return method_name
 
-    def target(self, chosen: DecodingConfiguration, notes: list[str]) -> str:
+    def target(
+        self, chosen: DecodingConfiguration, spellings: Iterable[str], notes: list[str]
+    ) -> str:
         """The target as the engine loads it; what a reader must know of it is added to the notes.
+
+        A mark stands for it where the published checkpoint would be started in another format of
+        the weights than was priced.
+
+        Args:
+            chosen: what to run.
+            spellings: formats that the engine makes of a checkpoint in 16 or 32 bits.
+            notes: what a reader must know is added here.
 
         Raises:
             InputError: no target is named.
         """
         if not chosen.deployment.model:
             raise InputError("must name the target", key="deployment.model")
-        return target_checkpoint(chosen.deployment.model, notes)
+        checkpoint = target_checkpoint(chosen.deployment.model, notes)
+        return self.stored(checkpoint, chosen, spellings, notes)
+
+    @staticmethod
+    def stored(
+        checkpoint: str,
+        chosen: DecodingConfiguration,
+        spellings: Iterable[str],
+        notes: list[str],
+    ) -> str:
+        """A checkpoint of the target, or the mark for one in the format that was asked for.
+
+        Args:
+            checkpoint: hub id, path or mark of the target.
+            chosen: as for `target`.
+            spellings: as for `target`.
+            notes: as for `target`.
+        """
+        model, dtype = chosen.deployment.model, chosen.deployment.dtype
+        published = _published(model)
+        if dtype is None or (dtype in spellings and published in (None, *PLAIN)):
+            return checkpoint
+        if published is None:
+            notes.append(
+                f"weights in {dtype}: {checkpoint} must be stored so; the format is read from it"
+            )
+            return checkpoint
+        if _alike(dtype, published, model):
+            return checkpoint
+        mark = stored_placeholder(dtype)
+        notes.append(
+            f"replace {mark} by a checkpoint that is stored so: the format is read from it, and"
+            f" {checkpoint} itself would start with weights in {published}, not in {dtype}"
+        )
+        return mark
 
     def draft(self, chosen: DecodingConfiguration, notes: list[str]) -> str | None:
         """The draft model or head as the engine loads it; None for methods that draft without.
@@ -417,8 +457,8 @@ class Dialect:
                 else f"{chosen.own_drafter} by {chosen.method}"
             )
             what = (
-                f"{drafter}, {chosen.topology} of {chosen.draft_tokens} draft tokens (root not"
-                " counted)"
+                f"{drafter}, {chosen.topology} of {chosen.draft_tokens} draft"
+                f" token{'s' * (chosen.draft_tokens != 1)} (root not counted)"
             )
         made_for = (
             "" if chosen.context is None else f"; made for a context of {chosen.context} tokens"
@@ -441,11 +481,24 @@ def above_one(sizes: Mapping[str, int]) -> list[str]:
 
 
 def _published(model: str) -> str | None:
-    """The format that a model's checkpoint is published in; None of one that is not known here."""
+    """The format that a model's checkpoint is published in; None of one that is not known here, or
+    whose name says that it is one of several files.
+    """
+    if "/" in model and name_parts(model).unpriced:
+        return None
     try:
         return load_model(model).dtype
     except InputError:
         return None
+
+
+def _alike(dtype: str, published: str, model: str) -> bool:
+    """Whether two names of formats stand for the same weights; scales of 8 bits are the
+    checkpoint's own.
+    """
+    target = load_model(model)
+    eight_bits = main_format(dtype).startswith("fp8") and main_format(published).startswith("fp8")
+    return eight_bits or recipe_parts(dtype, target) == recipe_parts(published, target)
 
 
 def _has_encoder(model: str) -> bool:

@@ -10,7 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from app.exporters.checkpoints import DRAFT_PLACEHOLDER, TARGET_PLACEHOLDER, gguf_checkpoint
+from app.exporters.cache_length import cache_length
+from app.exporters.checkpoints import (
+    DRAFT_PLACEHOLDER,
+    TARGET_PLACEHOLDER,
+    gguf_checkpoint,
+    stored_placeholder,
+)
 from app.exporters.dialect import Dialect
 from app.exporters.result import Written, command_line, script
 from costmodel.configuration import DecodingConfiguration
@@ -62,7 +68,9 @@ def export_llama_cpp(
     errors as of `app.exporters.registry.Exporter`.
     """
     notes: list[str] = []
-    target = gguf_checkpoint(dialect.target(chosen, notes), TARGET_PLACEHOLDER, notes)
+    named = dialect.target(chosen, (), notes)
+    mark = stored_placeholder(chosen.deployment.dtype or "")
+    target = gguf_checkpoint(named, mark if named == mark else TARGET_PLACEHOLDER, notes)
     arguments = [
         "llama-server",
         *_model(target, "--model", "--hf-repo"),
@@ -85,14 +93,21 @@ def export_llama_cpp(
 
 def _deployment(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str]) -> list[str]:
     flags: list[str] = []
-    if chosen.deployment.dtype is not None:
-        dialect.weight_format(chosen, {}, notes)
     if (cache := dialect.cache_format(chosen, _CACHE)) is not None:
         flags += ["--cache-type-k", cache, "--cache-type-v", cache]
     slots = chosen.largest_batch
     if chosen.max_length is not None:
         # one cache is shared by all slots
         flags += ["--ctx-size", str(chosen.max_length * (slots or 1))]
+    elif (held := cache_length(chosen, dialect.engine)) is not None:
+        if dialect.version == "old":  # which takes the model's own length and fails
+            flags += ["--ctx-size", str(held.tokens)]
+        does = (
+            "--ctx-size is what fits"
+            if "--ctx-size" in flags
+            else "llama.cpp takes what fits (--fit)"
+        )
+        notes.append(f"{held.words}; {does}, and all slots share it")
     if slots is not None:
         flags += ["--parallel", str(slots)]
     if chosen.token_budget is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from app.exporters.cache_length import cache_length
 from app.exporters.checkpoints import DRAFT_PLACEHOLDER
 from app.exporters.dialect import Dialect, above_one
 from app.exporters.result import HEAD_PORT, NODE_RANK, Written, command_line, json_lines, script
@@ -26,7 +27,7 @@ _SILENT_REQUESTS = 48
 _DOWN = -0.25
 _CONTEXT = 1024  # cached tokens of a request where none are stated
 _TRIE_DEPTH = 18  # the engine's default
-_WEIGHTS = {
+WEIGHTS = {
     "fp32": ("--dtype", "float32"),
     "bf16": ("--dtype", "bfloat16"),
     "fp16": ("--dtype", "float16"),
@@ -58,7 +59,7 @@ def export_sglang(
         "-m",
         "sglang.launch_server",
         "--model-path",
-        dialect.target(chosen, notes),
+        dialect.target(chosen, WEIGHTS, notes),
     ]
     arguments += deployment_flags(chosen, dialect, notes)
     if chosen.max_batch is not None:
@@ -127,10 +128,12 @@ def deployment_flags(
     if (nodes := dialect.nodes(chosen)) > 1:
         flags += ["--nnodes", str(nodes), "--node-rank", NODE_RANK, "--dist-init-addr", HEAD_PORT]
         notes.append(f"start it on each of {nodes} nodes")
-    flags += dialect.weight_format(chosen, _WEIGHTS, notes) or ()
+    flags += dialect.weight_format(chosen, WEIGHTS) or ()
     flags += dialect.cache_format(chosen, _CACHE) or ()
     if chosen.max_length is not None:
         flags += ["--context-length", str(chosen.max_length)]
+    elif (held := cache_length(chosen, dialect.engine)) is not None:
+        notes.append(f"{held.words}; SGLang starts and refuses longer ones")
     return flags
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from app.exporters.cache_length import cache_length
 from app.exporters.dialect import Dialect, above_one
 from app.exporters.result import Written, command_line, comments, script
 from app.exporters.tree_paths import Path, depth, draft_paths, widest
@@ -43,13 +44,15 @@ def export_tensorrt_llm(
     arguments = [
         *_launcher(chosen, dialect, notes),
         "trtllm-serve",
-        dialect.target(chosen, notes),
+        dialect.target(chosen, _WEIGHTS, notes),
         *_spread(chosen),
     ]
     if chosen.max_batch is not None:
         arguments += ["--max_batch_size", str(dialect.per_copy(chosen, chosen.max_batch))]
     if chosen.max_length is not None:
         arguments += ["--max_seq_len", str(chosen.max_length)]
+    elif (held := cache_length(chosen, dialect.engine)) is not None:
+        notes.append(f"{held.words}; TensorRT-LLM cuts max_seq_len down to its cache at start")
     if chosen.token_budget is not None:
         arguments += ["--max_num_tokens", str(chosen.token_budget)]
     config = _engine_options(chosen, dialect, notes)
@@ -113,7 +116,7 @@ def _engine_options(
             rule = "copies attention on every device of a group, or shares it among all"
             raise dialect.refusal("tensor_parallel", rule, where.tensor_parallel)
         options["enable_attention_dp"] = True
-    if (weights := dialect.weight_format(chosen, _WEIGHTS, notes)) is not None:
+    if (weights := dialect.weight_format(chosen, _WEIGHTS)) is not None:
         options["dtype"] = weights
     if (cache := dialect.cache_format(chosen, _CACHE)) is not None:
         options["kv_cache_config"] = {"dtype": cache}

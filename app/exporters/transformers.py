@@ -11,12 +11,13 @@ model's own generation config to keep its sampling settings.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from app.exporters.dialect import Dialect
 from app.exporters.result import Written, command_line, comments, json_lines
 from costmodel.answers.settings import build_setting
-from costmodel.configuration import DecodingConfiguration
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
 
 TARGET_FILE = "target/generation_config.json"
 ASSISTANT_FILE = "assistant/generation_config.json"
@@ -90,14 +91,16 @@ def exit_layers(chosen: DecodingConfiguration) -> int:
     """Layers of the target that draft: those named, else the share that predictions assume."""
     if chosen.exit_layers is not None:
         return chosen.exit_layers
-    return build_setting(chosen).drafter.exit_layers or 1
+    # of any device
+    where = DeploymentNames(model=chosen.deployment.model)
+    return build_setting(replace(chosen, deployment=where)).drafter.exit_layers or 1
 
 
 def _script(
     chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], configs: Mapping[str, object]
 ) -> str:
     dialect.cache_format(chosen, _CACHE)
-    dtype = dialect.weight_format(chosen, _WEIGHTS, notes) or ""
+    dtype = dialect.weight_format(chosen, _WEIGHTS) or ""
     lines = [
         "import sys",
         "from pathlib import Path",
@@ -105,7 +108,7 @@ def _script(
         "from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig",
         "",
         "here = Path(__file__).resolve().parent",
-        f"target_name = {dialect.target(chosen, notes)!r}",
+        f"target_name = {dialect.target(chosen, _WEIGHTS, notes)!r}",
         "tokenizer = AutoTokenizer.from_pretrained(target_name)",
         f"target = AutoModelForCausalLM.from_pretrained(target_name{dtype})",
     ]

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, ValidationError, create_model
 
+from app.exporters.cache_length import cache_length
 from app.exporters.checkpoints import DRAFT_PLACEHOLDER
 from app.exporters.dialect import Dialect, above_one
 from app.exporters.result import HEAD_ADDRESS, NODE_RANK, Written, command_line, json_lines, script
@@ -60,6 +61,7 @@ _WEIGHTS = {
     "fp16": ("--dtype", "float16"),
     "fp8": ("--quantization", "fp8"),
 }
+_FITS_LENGTH = Gate(first="0.14.1")  # `--max-model-len auto`: the longest that its memory holds
 _CACHE: Mapping[str, tuple[str, ...]] = {"bf16": (), "fp16": (), "fp8": ("--kv-cache-dtype", "fp8")}
 
 
@@ -76,7 +78,7 @@ def export_vllm(
     arguments = [
         "vllm",
         "serve",
-        dialect.target(chosen, notes),
+        dialect.target(chosen, _WEIGHTS, notes),
         *_deployment(chosen, dialect, notes),
     ]
     if chosen.speculates:
@@ -125,10 +127,20 @@ def _deployment(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str
         slots = ["--max-loras", str(where.max_loras), "--max-lora-rank", str(where.max_lora_rank)]
         flags += ["--enable-lora", *slots]
         notes.append("name the adapters with --lora-modules NAME=PATH")
-    flags += dialect.weight_format(chosen, _WEIGHTS, notes) or ()
+    flags += dialect.weight_format(chosen, _WEIGHTS) or ()
     flags += dialect.cache_format(chosen, _CACHE) or ()
     if chosen.max_length is not None:
         flags += ["--max-model-len", str(chosen.max_length)]
+    elif (held := cache_length(chosen, dialect.engine)) is not None:
+        # what fits by vLLM's own account, so that a prediction that is off stops no server
+        fitted = all(_FITS_LENGTH.admits(release) for release in dialect.releases)
+        length = "auto" if fitted else str(held.tokens)
+        flags += ["--max-model-len", length]
+        notes.append(
+            f"{held.words}; vLLM does not start with a length that does not fit, so that"
+            f" --max-model-len {length} "
+            + ("has it take what fits" if fitted else "says what does; lower it where it does not")
+        )
     if chosen.max_batch is not None:
         flags += ["--max-num-seqs", str(dialect.per_copy(chosen, chosen.max_batch))]
     if chosen.token_budget is not None:

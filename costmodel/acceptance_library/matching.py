@@ -8,6 +8,8 @@ from typing import Literal
 
 from costmodel.acceptance_library.entry import PublishedAcceptance
 from costmodel.acceptance_library.library import plain_name, published, target_slug
+from costmodel.architectures.library import hub_id
+from costmodel.architectures.name_parts import same_release
 
 Kinship = Literal["own", "family", "borrowed"]
 _RANKS = {"own": 0, "family": 1, "borrowed": 2}
@@ -22,8 +24,8 @@ class Match:
 
     Args:
         entry: the figure.
-        kinship: `own` where it is of the target itself, `family` of another model of its family,
-            else `borrowed`.
+        kinship: `own` where it is of the very release that is served, `family` of another release
+            or model of its family, else `borrowed`.
     """
 
     entry: PublishedAcceptance
@@ -64,7 +66,7 @@ def best_match(
     preferred_temperature = 0.0 if temperature is None else temperature
     slug = target_slug(target)
     matches = [
-        Match(entry=entry, kinship=kinship(entry.target, slug))
+        Match(entry=entry, kinship=figure_kinship(entry, target))
         for entry in published(method, data_set=data_set)
     ]
 
@@ -76,7 +78,8 @@ def best_match(
         )
         measured_lengths = len(set(entry.tokens_per_step) | set(range(1, len(entry.rates) + 1)))
         return (
-            *nearness(entry.target, slug),
+            _RANKS[match.kinship],
+            nearness(entry.target, slug),
             entry.shape != "chain",
             chat,
             entry.temperature != preferred_temperature,
@@ -130,6 +133,22 @@ def kinship(published_target: str, target: str) -> Kinship:
     if published_target == target:
         return "own"
     return "family" if _family(published_target) == _family(target) else "borrowed"
+
+
+def figure_kinship(entry: PublishedAcceptance, target: str) -> Kinship:
+    """The kinship of a figure to a target: that of its model, but for another release of it.
+
+    Where no checkpoint of the target is known, none is served that could be another release.
+
+    Args:
+        entry: the figure.
+        target: as for `best_match`.
+    """
+    slug, served = target_slug(target), hub_id(target)
+    near = kinship(entry.target, slug)
+    if near != "own" or served == slug or same_release(entry.published_target, served):
+        return near
+    return "family"
 
 
 def nearness(recorded_target: str, target: str) -> tuple[int, float]:

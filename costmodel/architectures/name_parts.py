@@ -47,6 +47,16 @@ _NEUTRAL = frozenset(
         "ct",
     }
 )
+# what a release was tuned for, of the words above
+_TUNING: Mapping[str, str] = {
+    "instruct": "chat",
+    "it": "chat",
+    "chat": "chat",
+    "thinking": "thinking",
+    "reasoning": "thinking",
+    "base": "base",
+    "pt": "base",
+}
 _DATE = re.compile(r"\d{4}|\d{6}|\d{8}")
 _FORMATS: Mapping[str, str] = {
     "fp8": "fp8",
@@ -112,6 +122,33 @@ def name_parts(name: str) -> NameParts:
     return NameParts(
         stem=tuple(stem), weights=formats[-1] if formats else None, unpriced=tuple(unpriced)
     )
+
+
+def same_release(published: str, served: str) -> bool:
+    """Whether two names of one model are those of one release: tuned alike, and of the same date.
+
+    Formats of weights make no other release. A published name that says nothing of tuning is that
+    of the release that people talk to.
+
+    Args:
+        published: as a source names the target of what it published.
+        served: hub id or name of the checkpoint that is served.
+
+    >>> same_release("Llama-3.1-8B-Instruct", "RedHatAI/Llama-3.1-8B-Instruct-FP8")
+    True
+    >>> same_release("Qwen3-30B-A3B-Instruct-2507", "Qwen/Qwen3-30B-A3B")
+    False
+    """
+    (tuned, published_dates), (served_as, served_dates) = map(_release, (published, served))
+    likely = (tuned,) if tuned else ("", "chat")
+    return published_dates == served_dates and served_as in likely
+
+
+def _release(name: str) -> tuple[str, tuple[str, ...]]:
+    """What a name says of tuning, and its dates."""
+    words = re.split(r"[-_ .]", name.partition("(")[0].rpartition("/")[2].casefold())
+    tuned = [_TUNING[word] for word in words if word in _TUNING]
+    return tuned[-1] if tuned else "", tuple(word for word in words if _DATE.fullmatch(word))
 
 
 def _joined_formats(name: str) -> str:

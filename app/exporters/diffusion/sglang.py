@@ -9,7 +9,7 @@ from __future__ import annotations
 from app.exporters.dialect import Dialect
 from app.exporters.diffusion.program import MaskedDecoding, Program, written
 from app.exporters.result import Written, command_line, script
-from app.exporters.sglang import SCRIPT_FILE, deployment_flags
+from app.exporters.sglang import SCRIPT_FILE, WEIGHTS, deployment_flags
 from costmodel.engines.record.refining import Value
 
 ALGORITHM_FILE = "sglang-dllm.yaml"
@@ -30,7 +30,9 @@ def export_sglang(program: Program, decoding: MaskedDecoding) -> Written:
         algorithm, {"block_size": decoding.policy.block_tokens, "threshold": confidence}
     )
     values: dict[str, Value] = {
-        "--model-path": program.target(decoding, notes),
+        "--model-path": dialect.stored(
+            program.target(decoding, notes), decoding.chosen, WEIGHTS, notes
+        ),
         "--dllm-algorithm": algorithm,
         "--dllm-algorithm-config": ALGORITHM_FILE,
         "--max-running-requests": decoding.requests,

@@ -38,7 +38,7 @@ def exported_configuration(question: ExportQuestion) -> DecodingConfiguration:
             " needed"
         )
     else:
-        where = DeploymentNames(model=question.model)
+        where = DeploymentNames(model=question.model, device="")  # which no option names
         chosen = DecodingConfiguration(
             deployment=where, batch=question.batch, context=question.context
         )

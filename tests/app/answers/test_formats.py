@@ -45,9 +45,9 @@ def test_an_unknown_format_of_a_drafter_is_refused():
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "llama.cpp", "transformers"])
 def test_an_export_asks_for_a_drafter_that_is_stored_so(engine):
     chosen = replace(CHOSEN, method="speculative-decoding", draft_model="llama-3.2-1b", batch=1)
-    notes = export(chosen, engine).notes
-    assert any("draft weights in fp8" in note for note in notes)
-    assert any("weights in awq" in note for note in notes)
+    result = export(chosen, engine)
+    assert any("draft weights in fp8" in note for note in result.notes)
+    assert any("PATH_OF_THE_AWQ_CHECKPOINT" in text for text in result.files.values())
 
 
 def test_an_export_says_nothing_of_the_format_that_the_checkpoint_has():

@@ -151,3 +151,10 @@ def test_importing_the_registry_loads_nothing_heavy(root):
 def test_no_engine_is_told_to_serve_an_encoder_decoder(build, engine):
     with pytest.raises(InputError, match="encoder-decoders"):
         export(build("speculative-decoding", model="t5-xxl"), engine)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"), [(1, "chain of 1 draft token ("), (2, "chain of 2 draft tokens (")]
+)
+def test_the_header_counts_draft_tokens_in_the_right_number(build, tokens, words):
+    assert words in export(build(draft_tokens=tokens), "vllm").files["vllm-serve.sh"]

@@ -1,6 +1,19 @@
 """Which published figure stands for a question."""
 
+import pytest
+
+from app.exporters.registry import export
 from costmodel.acceptance_library import best_match, kinship, published
+from costmodel.acceptance_library.matching import figure_kinship
+from costmodel.architectures.library import hub_id
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+
+# of every figure whose target we know by a name of our own, those of another release than that name serves
+OF_ANOTHER_RELEASE = {
+    ("llama-2-70b", "LLaMA2-Chat 70B"),
+    ("qwen3-30b-a3b", "Qwen3-30B-A3B-Instruct-2507"),
+    ("qwen3-235b-a22b", "Qwen3-235B-A22B-Instruct-2507"),
+}
 
 
 def test_the_targets_own_comes_first_then_its_family():
@@ -60,3 +73,44 @@ def test_chat_prompts_stand_for_traffic_that_nobody_described():
         best_match("speculative-decoding", "llama-3.1-8b", data_set="GSM8K").entry.data_set
         == "GSM8K"
     )
+
+
+def test_a_figure_is_the_targets_own_only_where_its_very_release_is_served():
+    borrowed = {
+        (entry.target, entry.published_target)
+        for entry in published()
+        if figure_kinship(entry, entry.target) != "own"
+    }
+    assert borrowed == OF_ANOTHER_RELEASE
+    assert all(figure_kinship(entry, entry.published_target) == "own" for entry in published())
+
+
+@pytest.mark.parametrize(
+    ("served", "own"),
+    [
+        ("qwen3-30b-a3b", False),
+        ("Qwen/Qwen3-30B-A3B", False),
+        ("Qwen/Qwen3-30B-A3B-Instruct-2507", True),
+        ("Qwen/Qwen3-30B-A3B-Instruct-2507-FP8", True),
+        ("Qwen/Qwen3-30B-A3B-Thinking-2507", False),
+        ("llama-3.1-8b", True),
+        ("meta-llama/Llama-3.1-8B", False),
+        ("nvidia/Llama-3.1-8B-Instruct-FP8", True),
+        ("kimi-k2", True),
+        ("moonshotai/Kimi-K2-Base", False),
+    ],
+)
+def test_what_was_published_of_one_release_is_borrowed_by_another(served, own):
+    match = best_match("eagle-3", served)
+    assert (match.kinship == "own") == own == (not match.label.startswith("borrowed"))
+    assert match.kinship != "borrowed"
+
+
+@pytest.mark.parametrize("model", ["qwen3-30b-a3b", "qwen3-235b-a22b"])
+def test_files_serve_no_release_with_the_head_of_another_unsaid(model):
+    entry = best_match("eagle-3", model).entry
+    chosen = DecodingConfiguration(
+        deployment=DeploymentNames(model=model), method="eagle-3", draft_tokens=3
+    )
+    command = export(chosen, "vllm").command
+    assert hub_id(model) in command.split() and entry.drafter not in command
