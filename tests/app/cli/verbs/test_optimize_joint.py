@@ -253,7 +253,7 @@ def test_a_placement_that_does_not_fit_is_a_marked_row(rooftree, tmp_path):
     assert "memory" in marked["l4", "tp4"] and all(
         row["feasible"] is False for row in answer["unmet"]
     )
-    shown = rooftree(*large, *few[:-1], "--out", tmp_path).out
+    shown = " ".join(rooftree(*large, *few[:-1], "--out", tmp_path).out.split())
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     for (device, layout), reason in marked.items():
         assert f"{device}, {layout}: {reason}" in shown

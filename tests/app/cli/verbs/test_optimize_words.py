@@ -7,20 +7,13 @@ import shlex
 
 from app.answers.numbers import LOPSIDED, lopsided
 
-WORDS = (
-    "optimize",
-    "--model",
-    "llama-3.1-8b",
-    "--method",
-    "eagle-3",
-    "--acceptance",
-    "0.78,0.6,0.47,0.36,0.28,0.21,0.15",
-)
+PUBLISHED = ("optimize", "--model", "llama-3.1-8b", "--method", "eagle-3")
+WORDS = (*PUBLISHED, "--acceptance", "0.78,0.6,0.47,0.36,0.28,0.21,0.15")
 
 
 def test_every_batch_where_schedule_and_table_differ_is_said_with_its_cost(rooftree, tmp_path):
-    body = rooftree(*WORDS, "--out", tmp_path, "--json").answer
-    shown = " ".join(rooftree(*WORDS, "--out", tmp_path, "--explain").out.split())
+    body = rooftree(*PUBLISHED, "--out", tmp_path, "--json").answer
+    shown = " ".join(rooftree(*PUBLISHED, "--out", tmp_path, "--explain").out.split())
     said = {
         int(batch.replace(",", "")): (int(k), int(best), float(loss))
         for k, best, batch, loss in re.findall(
@@ -34,7 +27,7 @@ def test_every_batch_where_schedule_and_table_differ_is_said_with_its_cost(rooft
             differing[choice["batch"]] = (k, choice["draft_tokens"])
     assert differing and {batch: pair[:2] for batch, pair in said.items()} == differing
     for batch, (k, _, loss) in said.items():
-        words = ("predict", *WORDS[1:], "--batch", batch, "--draft-tokens", k, "--json")
+        words = ("predict", *PUBLISHED[1:], "--batch", batch, "--draft-tokens", k, "--json")
         slower = rooftree(*words).answer["predictions"][0]["tokens_per_s"]
         best = next(c["tokens_per_s"] for c in body["choices"] if c["batch"] == batch)
         assert round(100 * (1 - slower / best), 1) == loss
