@@ -60,6 +60,8 @@ def by_prompts(
     question = search.question
     if not load_method(match.entry.method).needs_draft_model:  # it was named for a rival
         question = replace(question, draft_model=None)
+    if search.source(first).own is None:  # one that is described by its bytes competed and lost
+        question = replace(question, draft_name=None, draft_passes=None, draft_bytes=None)
     contenders = compare(question, sources, seed=seed, **axes).contenders
     rows = [
         row

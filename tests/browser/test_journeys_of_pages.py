@@ -143,8 +143,6 @@ def test_charts_stand_above_the_fold_of_a_server_too(asked, tmp_path):
         files[-1].write_text(text)
     page = asked("page=run&method=eagle-3&batch=8", (1440, 900))
     dropped(page, *files)
-    page.locator("[data-part=server] h2").wait_for()
-    settled(page)
     page.keyboard.press("Escape")
     for title in ("Break-even map", "Tree explorer", "Hardware what-if", "What should I run?"):
         turned_to(page, title)
@@ -152,7 +150,6 @@ def test_charts_stand_above_the_fold_of_a_server_too(asked, tmp_path):
         top = page.locator(".rooftree-card [role=img]").first.bounding_box()["y"]
         assert top < 900 - 150, f"{title}: the chart begins at {top:.0f}"
     taken_away(page)
-    settled(page)
 
 
 def test_50_requests_a_second_with_and_without_drafting(asked, capsys, tmp_path):

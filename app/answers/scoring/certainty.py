@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from app.answers.answer import Column, Row
+from app.answers.numbers import plain
+from app.answers.scoring.names import shape
 from app.answers.scoring.nearest import (
     MeasuredRuns,
     drafts_of_target,
     nearest_drafts,
     nearest_steps,
 )
-from app.answers.numbers import plain
-from app.answers.scoring.names import shape
 from app.answers.sentences import folded
 from costmodel.configuration import DeploymentNames
 from costmodel.optimizers.drafters.sources import Source

@@ -52,3 +52,15 @@ def test_other_prompts_are_of_one_method_and_target_and_prefer_the_same_head():
 def test_a_data_set_that_nobody_measured_is_refused_with_those_that_are_known():
     with pytest.raises(InputError, match=r"financeqa, gpqa, .*mtbench"):
         drafter_source("eagle-3:nonsense", model="llama-3.3-70b")
+
+
+def test_a_described_drafter_that_loses_takes_no_part_in_what_other_prompts_bring():
+    """One of 350 MB at poor rates competes with EAGLE-3, whose published figure wins."""
+    own = {"draft_bytes": 350e6, "draft_passes": 4, "draft_name": "ours"}
+    answer = rooftree.optimize(
+        model="llama-3.1-8b", acceptance=[0.3], drafter="eagle-3", batch=8, **own
+    )
+    (choice,) = answer["choices"]
+    assert choice["drafter"] == "eagle-3"
+    alone = rooftree.optimize(model="llama-3.1-8b", drafter="eagle-3", batch=8)
+    assert answer["by_prompts"] == alone["by_prompts"]
