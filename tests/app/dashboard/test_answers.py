@@ -159,15 +159,15 @@ def test_the_schedule_beside_one_length_is_the_one_that_optimize_writes_of_all_b
 
 
 def test_where_the_schedule_drafts_another_length_than_the_card_the_page_says_what_that_loses():
-    differs = re.compile(r"At batch 16 it drafts (\d+), not (\d+): (\d\.\d) % slower")
-    found = answer_run(State(device="b200-sxm", batch=16))
+    differs = re.compile(r"At batch 8 it drafts (\d+), not (\d+): (\d\.\d) % slower")
+    found = answer_run(State(batch=8))
     rest = found.deferred()
     (words,) = [match for match in map(differs.search, rest.notes) if match]
     scheduled, mine, lost = words.groups()
     assert dict(found.numbers)["Speculation"].endswith(f"chain:{mine}") and scheduled != mine
     assert float(lost) <= 0.5  # what a schedule may lose at any batch
     (over,) = [note for note in rest.notes if note.startswith("Over batches")]
-    assert re.search(rf"draft {scheduled} tokens at batch 1–(1[6-9]|[2-9]\d)", over)
+    assert re.search(rf"draft {scheduled} tokens at batch 1–(\d\d|[89])", over)
     assert not any("it drafts" in note for note in answer_run(State(batch=16)).deferred().notes)
 
 
