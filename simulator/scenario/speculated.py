@@ -132,8 +132,7 @@ def speculated(written: ScenarioFile) -> Speculated | None:
         trace, notes = _drawn(section, method, source)
         notes = (*notes, *counted)
     brought = section.draft is not None or section.draft_bytes is not None
-    model = "" if written.deployment is None else written.deployment.model
-    lacking = lacking_layers(method.slug, model, brought=brought) if model else ""
+    lacking = lacking_layers(method.slug, written.deployment.model, brought=brought)
     notes = (lacking, *notes) if lacking else notes
     return Speculated(section=section, method=method, source=source, trace=trace, notes=notes)
 
