@@ -1,7 +1,8 @@
 """Which of the recommended configurations can an engine load, and in what files?
 
-For every engine that is named the fastest method that it can express, as its batch schedule where
-it reads one, else as the draft length of the smallest batch. Leaves out how a format looks
+For every engine that is named the fastest method that it can express: what was found at the batch
+that was asked about, and of several their schedule where it reads one, else the draft length of the
+smallest. Leaves out how a format looks
 (`exporters`).
 """
 
@@ -187,13 +188,15 @@ def _by_speed(answer: Recommendation, context: int) -> list[Choice]:
 
 
 def _variants(answer: Recommendation, choice: Choice) -> Iterator[DecodingConfiguration]:
-    """The choice as a schedule over batches, then as one tree or draft length for its batch.
+    """The choice as a schedule over batches where several were asked about, then as one tree or
+    draft length for its batch.
 
-    First of all the best tree that engines build at run time, where it beats the schedule at every
-    batch.
+    First of all the best tree that engines build at run time, where it beats what else could be
+    written at every batch.
     """
     alone = answer.configuration(choice)
-    scheduled = answer.scheduled(choice)
+    # a schedule may draft another length at this batch than the choice does, for fewer ranges
+    scheduled = answer.scheduled(choice) if len(answer.optimum.batches) > 1 else None
     if (built := _built_by_engines(answer, choice, scheduled)) is not None:
         yield built
     if scheduled is not None and scheduled.speculates:
@@ -242,9 +245,9 @@ def _built_by_engines(
     answer: Recommendation, choice: Choice, scheduled: DecodingConfiguration | None
 ) -> DecodingConfiguration | None:
     """The fastest dynamic tree of engines' kind (a depth, one number for candidates and beam) that
-    beats the schedule.
+    beats the schedule, or the best chain where there is none.
 
-    None where there is no such tree, or the schedule's chain is faster at one of the batches.
+    None where there is no such tree, or the chain is faster at one of the batches.
     """
     candidates = choice.contender.candidates
     trees = [
@@ -264,7 +267,8 @@ def _built_by_engines(
         ranked[0].batch for ranked in answer.optimum.ranked if ranked[0].context == choice.context
     }
     for batch in sorted(batches):
-        rival = chains[scheduled.draft_tokens_at(batch) if scheduled is not None else 0]
+        length = _best_chain(choice) if scheduled is None else scheduled.draft_tokens_at(batch)
+        rival = chains[length]
         if _rate(choice, best, batch) <= _rate(choice, rival, batch):
             return None
     speedup = _rate(choice, best, choice.batch) / _rate(choice, chains[0], choice.batch)

@@ -25,6 +25,7 @@ class DraftingCost(Row):
     fewer_cached_tokens: Annotated[int, Column("Tokens of these requests.")]
     tokens_per_delivery: Annotated[float, Column("That a request gets at once, on average.")]
     delivery_s: Annotated[float, Column("Between two deliveries of a request.", unit="s")]
+    batch: Annotated[int, Column("Requests of a step, of which the deliveries are.")]
 
     @property
     def words(self) -> str:
@@ -40,18 +41,19 @@ class DraftingCost(Row):
         return (
             f"what drafting costs: {memory}; {self.fitting_requests:,} requests of {self.context:,}"
             f" tokens fit, {fewer} without; a user gets {plain(self.tokens_per_delivery)} tokens at"
-            f" once every {plain(self.delivery_s / MILLI)} ms"
+            f" once every {plain(self.delivery_s / MILLI)} ms at batch {self.batch:,}"
         )
 
 
 def drafting_cost(
-    setting: Setting, acceptance: Acceptance, *, context: int, step_s: float
+    setting: Setting, acceptance: Acceptance, *, batch: int, context: int, step_s: float
 ) -> DraftingCost | None:
     """What drafting costs beside time; None where nothing is drafted, as by masked blocks.
 
     Args:
         setting: target, device, drafter and engine.
         acceptance: what is drafted and accepted.
+        batch: requests of a step.
         context: cached tokens of a request.
         step_s: time of a step.
     """
@@ -70,4 +72,5 @@ def drafting_cost(
         fewer_cached_tokens=fewer * context,
         tokens_per_delivery=acceptance.tokens_per_step,
         delivery_s=step_s,
+        batch=batch,
     )

@@ -14,6 +14,8 @@ from pathlib import Path
 from costmodel.architectures.library import how_read, hub_id, model_names
 from costmodel.configuration import DecodingConfiguration
 from costmodel.method_library import load_method
+from costmodel.optimizers.drafters.named_drafters import published_source
+from hardware_profiles.errors import InputError
 from hardware_profiles.places import is_place
 
 TARGET_PLACEHOLDER = "PATH_OF_THE_TARGET"
@@ -54,8 +56,9 @@ def draft_checkpoint(chosen: DecodingConfiguration, notes: list[str]) -> str | N
     """The draft model or head as engines load it.
 
     Args:
-        chosen: what to run; without `draft_model` a published drafter of its target and method is
-            named, unless a drafter is described that nobody published.
+        chosen: what to run; without `draft_model` the drafter is named whose acceptance on its
+            target was published, else one that is published for its target and method, unless a
+            drafter is described that nobody published.
         notes: what a reader must know is added here.
 
     Returns:
@@ -82,7 +85,10 @@ def draft_checkpoint(chosen: DecodingConfiguration, notes: list[str]) -> str | N
         return DRAFT_PLACEHOLDER
     if not load_method(chosen.method).needs_trained_weights:
         return None
-    published = published_drafter(_loadable(chosen.deployment.model) or "", chosen.method)
+    target = chosen.deployment.model
+    published = _measured_drafter(target, chosen.method) or published_drafter(
+        _loadable(target) or "", chosen.method
+    )
     if published is None:
         notes.append(f"replace {DRAFT_PLACEHOLDER}, or name the draft model or head with --draft")
         return DRAFT_PLACEHOLDER
@@ -91,6 +97,20 @@ def draft_checkpoint(chosen: DecodingConfiguration, notes: list[str]) -> str | N
         f"no draft model is named: {draft} is taken ({source}), whose acceptance may differ"
     )
     return draft
+
+
+def _measured_drafter(target: str, method: str) -> tuple[str, str] | None:
+    """The drafter of the figure that answers for a method on a target where nobody states one, and
+    where it stands: files of stated or counted acceptance name the same one as those of the figure.
+    """
+    try:
+        source = published_source(method, target)
+    except InputError:
+        return None
+    draft = None if source.draft_model is None else _loadable(source.draft_model)
+    if draft is None or source.borrowed or source.figure is None:
+        return None
+    return draft, source.figure.entry.source
 
 
 def published_drafter(target: str, method: str) -> tuple[str, str] | None:

@@ -50,3 +50,23 @@ def brings_its_head(method: str, model: str) -> bool:
         return load_model(model).mtp_layers == 0
     except InputError:
         return False
+
+
+def lacking_layers(method: str, model: str, *, brought: bool) -> str:
+    """That nobody can run a method on a target as it was published, for want of layers in its
+    checkpoint, and what to ask instead; empty where it can be run.
+
+    Args:
+        method: slug.
+        model: target, by name or path.
+        brought: a head is named, or a drafter is described, in the place of those layers.
+
+    >>> lacking_layers("mtp", "deepseek-v3", brought=False), lacking_layers("mtp", "kimi-k2", brought=True)
+    ('', '')
+    """
+    if brought or not brings_its_head(method, model):
+        return ""
+    return (
+        f"nobody can run it as published: the checkpoint of {model} holds no layers that {method}"
+        " drafts with (a head of your own: --draft or --draft-bytes; else name a model with such layers)"
+    )

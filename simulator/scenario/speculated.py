@@ -14,6 +14,7 @@ import numpy as np
 
 from costmodel.answers.estimate import Setting
 from costmodel.answers.settings import stated_method
+from costmodel.drafters.checkpoint import lacking_layers
 from costmodel.laws.acceptance import (
     ASSUMED_SIBLINGS,
     MATCHING,
@@ -130,6 +131,9 @@ def speculated(written: ScenarioFile) -> Speculated | None:
         section, counted = _as_counted(section, method, source)
         trace, notes = _drawn(section, method, source)
         notes = (*notes, *counted)
+    brought = section.draft is not None or section.draft_bytes is not None
+    lacking = lacking_layers(method.slug, written.deployment.model, brought=brought)
+    notes = (lacking, *notes) if lacking else notes
     return Speculated(section=section, method=method, source=source, trace=trace, notes=notes)
 
 

@@ -84,13 +84,14 @@ def answer(question: BreakevenQuestion) -> Answer:
     if not subject.is_masked:
         resolved["dtype"] = ",".join(dict.fromkeys(formats))
     source = subject.source
+    several = len(places) > 1 and subject.fastest_words
     return BreakEvens(
         inputs=inputs_of(question, **resolved, set=question.overrides or []),
         points=points,
         acceptance=None if source is None else acceptance(source, subject.drafts or ()),
         batches=None if source is None else paying,
         curves=curves if question.curves else None,
-        remarks=subject.remarks,
+        remarks=[*([subject.fastest_words] if several else []), *subject.remarks],
         is_masked=subject.is_masked,
         against=question.against,
     )

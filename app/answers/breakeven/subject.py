@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from app.answers.cells import names_of
 from app.questions.breakeven import BreakevenQuestion
 from app.questions.field import refuse
 from app.questions.groups import (
@@ -22,6 +23,7 @@ from app.questions.resolve.refining import refines
 from costmodel.answers.estimate import Setting, estimate
 from costmodel.answers.settings import build_setting, compared_with
 from costmodel.configuration import DecodingConfiguration
+from costmodel.drafters.checkpoint import lacking_layers
 from costmodel.laws.acceptance import Acceptance
 from costmodel.laws.own_pace import own_pace
 from costmodel.method_library import load_method
@@ -63,8 +65,24 @@ class Subject:
 
     @property
     def remarks(self) -> Sequence[str]:
-        """Sentences about the acceptance."""
-        return numbers_words(self.source, self.drafts or ())
+        """Sentences about the acceptance, and that a checkpoint lacks what drafts."""
+        brought = self.base.draft_model is not None or self.base.own_drafter is not None
+        lacking = dict.fromkeys(
+            lacking_layers(self.base.method, model, brought=brought)
+            for model in names_of(self.base.deployment.model, "--model")
+        )
+        return [*filter(None, lacking), *numbers_words(self.source, self.drafts or ())]
+
+    @property
+    def fastest_words(self) -> str:
+        """Of which drafts the rows of several batches and contexts are; empty where all are."""
+        if self.drafts is None or self.fastest_at is None:
+            return ""
+        batch, context = self.fastest_at
+        return (
+            f"every row is of the draft that is fastest at batch {batch:,} and context {context:,}: at"
+            " others another one may pay from fewer tokens a step (--draft-tokens compares them)"
+        )
 
     @staticmethod
     def setting(placed: DecodingConfiguration, against: str) -> Setting:

@@ -2,7 +2,7 @@
 method.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from costmodel.answers.workload import (
     load_of_means,
     load_of_requests,
 )
+from costmodel.drafters.checkpoint import lacking_layers
 from costmodel.optimizers.joint.space import PROMPTS
 from hardware_profiles.errors import InputError
 from traces.importers.formats import read_requests_any
@@ -86,6 +87,7 @@ def answer(question: CapacityQuestion) -> Answer:
             else None
         ),
         remarks=[
+            *_lacking(question, drafts, cells),
             *numbers_words(drafts.source if drafts.drafts else None, drafts.drafts),
             *_unpriced([plan.service.setting for plan in planned if plan.service is not None]),
         ],
@@ -170,6 +172,17 @@ def _inputs(
         draft_tokens=None if drafts.shapes else ",".join(map(str, drafts.lengths)),
         set=question.overrides or [],
     )
+
+
+def _lacking(
+    question: CapacityQuestion, drafts: ComparedDrafts, cells: Sequence[Mapping[str, str]]
+) -> list[str]:
+    """That the checkpoint of a model lacks what drafts."""
+    brought = question.draft is not None or question.draft_bytes is not None
+    words = dict.fromkeys(
+        lacking_layers(drafts.method or PLAIN, cell["model"], brought=brought) for cell in cells
+    )
+    return [said for said in words if said]
 
 
 def _unpriced(settings: Sequence[Setting]) -> list[str]:

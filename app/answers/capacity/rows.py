@@ -403,6 +403,12 @@ def best_row(rows: Sequence[Plan], *, ranked: bool) -> ServedRow | None:
     return min(priced or plans, key=cost)
 
 
+def _prices(row: PricedDesign) -> tuple[float | None, float | None]:
+    """What a plan costs an hour and a million tokens, as far as tables tell."""
+    by_token = row.usd_per_million_tokens
+    return row.usd_per_hour, None if by_token is None else round(by_token, 3)
+
+
 def best_plan(row: PricedDesign) -> BestPlan:
     """The names of the plan to take."""
     names = {part.name: getattr(row, part.name) for part in fields(PlannedDesign)}
@@ -450,12 +456,14 @@ class CapacityPlans(Answer):
 
     @property
     def _tied_words(self) -> str:
-        """Plans of the price of the best one, with what their users see; empty where there are
-        none.
+        """Plans as cheap as the best one by hour and by token, with what their users see; empty
+        where there are none.
+
+        Users who wait for an answer ask more of what is faster, which then costs less a token.
         """
         plans = [row for row in self.plans if isinstance(row, PlanRow) and row.usd_per_hour]
         best = next((row for row in plans if best_plan(row) == self.best), None)
-        tied = [] if best is None else [r for r in plans if r.usd_per_hour == best.usd_per_hour]
+        tied = [] if best is None else [row for row in plans if _prices(row) == _prices(best)]
         if best is None or len(tied) < 2:
             return ""
         others = ", ".join(

@@ -334,6 +334,7 @@ def cell(
         drafting_cost=drafting_cost(
             here.winner.contender.setting,
             here.winner.acceptance,
+            batch=here.winner.batch,
             context=here.winner.context,
             step_s=float(here.winner.result.step_s),
         ),

@@ -191,7 +191,9 @@ class Recommended(Answer):
         else:
             yield from words.winner_lines(search)
         yield from words.margin_lines(ranking.cells)
-        if explain or not ranking.context_schedules:
+        # of one batch the table says the draft, and its file holds no schedule
+        is_scheduled = len(search.optimum.batches) > 1 and not ranking.context_schedules
+        if explain or is_scheduled:
             yield from words.schedule_lines(search, ranking.schedules, explain=explain)
         yield from words.shared_schedule_lines(search, ranking.context_schedules)
         yield from words.kind_lines(ranking.kind_lengths)

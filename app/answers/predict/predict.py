@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from app.answers.answer import Answer
+from app.answers.breakeven.rows import twin_words
 from app.answers.cells import MarkedCell, cells_of, marked, runnable
 from app.answers.drafting import drafting
 from app.answers.drafting_cost import DraftingCost, drafting_cost
@@ -152,6 +153,7 @@ def answer(question: PredictQuestion) -> Answer:
         | {"batch": ",".join(map(str, batches)), "context": ",".join(map(str, contexts))}
         | listed,
         acceptance=None if source is None else acceptance(source, configurations),
+        baseline=_baseline(able[0]),
         predictions=rows,
         drafting_costs=costs,
         how_sure=sure,
@@ -161,13 +163,20 @@ def answer(question: PredictQuestion) -> Answer:
     )
 
 
+def _baseline(setting: Setting) -> str:
+    """What speedups are against: of masked blocks a decoder that nobody serves, as it is priced."""
+    if setting.drafter.method.refine is None:
+        return "no speculation"
+    return f"the autoregressive twin, {twin_words('')}"
+
+
 def _costs(
     setting: Setting, configurations: Sequence[Acceptance], batch: int, context: int
 ) -> list[DraftingCost]:
     """What the longest draft costs beside time; none where nothing is drafted."""
     longest = max(configurations, key=lambda a: a.draft_tokens)
     step_s = float(step_cost(setting, longest, batch=batch, context=context).total_s)
-    cost = drafting_cost(setting, longest, context=context, step_s=step_s)
+    cost = drafting_cost(setting, longest, batch=batch, context=context, step_s=step_s)
     return [] if cost is None else [cost]
 
 

@@ -120,6 +120,7 @@ class Predictions(Answer):
 
     Attributes:
         acceptance: where tokens per step come from; None where nothing is drafted.
+        baseline: what speedups are against, in words.
         predictions: a row for every cell, in the order of models, devices and engines, contexts,
             batches and drafts.
         drafting_costs: what the longest draft costs beside time, of every model, device and engine
@@ -133,6 +134,7 @@ class Predictions(Answer):
     name: ClassVar[str] = "predictions"
     unwritten: ClassVar[tuple[str, ...]] = ("remarks", "roofs", "limits")
     acceptance: KnownAcceptance | None
+    baseline: str
     predictions: Sequence[PredictionRow | MarkedCell]
     drafting_costs: Sequence[DraftingCost]
     how_sure: Sequence[Certainty]
@@ -166,7 +168,7 @@ class Predictions(Answer):
                 "throughput_speedup",
                 *(["tpot_s", "ttft_s", "meets_limits"] if self.limits.limited else ["limit"]),
             ],
-            caption="brackets: 80 % intervals",
+            caption=f"speedup against {self.baseline}; brackets: 80 % intervals",
             once=[*names, "batch", "context", "draft"],
             kind=PredictionRow,
         )

@@ -21,6 +21,7 @@ from app.answers.scoring.nearest import (
 )
 from app.answers.sentences import folded
 from costmodel.configuration import DeploymentNames
+from costmodel.drafters.checkpoint import lacking_layers
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.passes.precision import precision
 
@@ -50,7 +51,8 @@ class Certainty(Row):
     sentence: Annotated[str, Column("Why, with the nearest runs and their sources.")]
     nearest: Annotated[Sequence[MeasuredRuns], Column("The nearest measured runs.")]
     caution: Annotated[
-        str, Column("Why the acceptance is likely another than the published one; empty: nothing.")
+        str,
+        Column("Why it cannot be had, or is likely another, than as published; empty: nothing."),
     ] = ""
 
     @property
@@ -64,8 +66,8 @@ class Certainty(Row):
         if self.verdict == MEASURED:
             return f"{self.verdict}; {_counts(self.nearest)}"
         which = "nearest are" if self.verdict == BORROWED else "of all there are"
-        near = f"{self.verdict}; {which} {self.nearest[0].words}"
-        return "; ".join(filter(None, (near, self.caution)))
+        near = f"{which} {self.nearest[0].words}"
+        return "; ".join(filter(None, (self.verdict, self.caution, near)))
 
 
 def how_sure(
@@ -104,13 +106,17 @@ def how_sure(
         known, runs = max(known, BORROWED, key=VERDICTS.index), [steps]
     if source.borrowed:
         known = max(known, BORROWED, key=VERDICTS.index)
+    brought = source.own is not None or source.draft_model is not None
+    lacking = lacking_layers(source.method, where.model, brought=brought)
+    if lacking:
+        known = max(known, BORROWED, key=VERDICTS.index)
     is_long = context_tokens > LONGEST_DRAFTS_TOKENS and _is_published_head(source)
     return _certainty(
         known,
         f"{source.method} on {shown}",
         runs,
         f"acceptance {source.label}",
-        caution=LONG_PROMPTS if is_long else "",
+        caution=lacking or (LONG_PROMPTS if is_long else ""),
     )
 
 
@@ -189,7 +195,7 @@ def _certainty(
     return Certainty(
         about=shown,
         verdict=verdict,
-        sentence="; ".join(filter(None, (sentence, acceptance, caution))),
+        sentence="; ".join(filter(None, (caution, sentence, acceptance))),
         nearest=runs,
         caution=caution,
     )

@@ -132,8 +132,9 @@ class DepthRates:
             low, high = np.quantile(ratio_cases(self.drafted_by, known_tokens), [0.1, 0.9])
             words.append(
                 f"acceptance is known to K={known_tokens} and used to K={draft_tokens}; each further token"
-                f" is taken to be accepted {usual_ratio(self.drafted_by, known_tokens):.2f} times as often"
-                f" as the one before it, {low:.2f} to {high:.2f} in the interval, as published"
+                " is taken to be accepted, given those before it,"
+                f" {usual_ratio(self.drafted_by, known_tokens):.2f} times as often as the one before"
+                f" it is given those before that, {low:.2f} to {high:.2f} in the interval, as published"
                 f" drafters{_of_blocks(self.drafted_by)} are"
             )
         elif self.tokens_per_step is not None and 0 < draft_tokens != self.measured:

@@ -67,6 +67,21 @@ def test_a_schedule_states_what_its_own_draft_does_at_the_batch_that_it_names(ba
     assert scheduled.provenance["speedup"] == round(float(alone.result.speedup), 3)
 
 
+@pytest.mark.parametrize(("model", "batch"), [("llama-3.1-8b", 8), ("llama-3.3-70b", 32)])
+def test_one_batch_gets_the_draft_that_was_found_there(model, batch):
+    where = DeploymentNames(model=model, device="h100-sxm", engine="vllm", tensor_parallel=4)
+    answer = recommend(
+        DecodingConfiguration(deployment=where), [drafter_source("n-gram:0.4")], batches=[batch]
+    )
+    (best,) = answer.winners
+    (schedule,) = answer.optimum.schedules
+    assert schedule.configuration.draft_tokens != best.acceptance.draft_tokens
+    (vllm,) = deployables(answer, context=best.context, engines=["vllm"])
+    config = json.loads(vllm.result.files["vllm-speculative-config.json"])
+    assert config["num_speculative_tokens"] == best.acceptance.draft_tokens
+    assert "num_speculative_tokens_per_batch_size" not in config
+
+
 def test_one_entry_per_engine_with_files_or_a_reason(lookup):
     entries = deployables(lookup, context=128)
     assert [entry.engine for entry in entries] == list(ENGINES)

@@ -16,7 +16,7 @@ def setting(method="eagle-3", **where):
 
 def test_requests_that_fit_are_those_of_capacity():
     at, drafts = setting(), geometric(0.7, 5)
-    cost = drafting_cost(at, drafts, context=2048, step_s=0.01)
+    cost = drafting_cost(at, drafts, batch=1, context=2048, step_s=0.01)
     own, off = (room(at, a, context=2048) for a in (drafts, geometric(0.0, 0)))
     assert cost.fitting_requests == own.largest_batch
     assert cost.fewer_requests == off.largest_batch - own.largest_batch > 0
@@ -27,15 +27,17 @@ def test_requests_that_fit_are_those_of_capacity():
 
 def test_more_devices_hold_less_of_the_drafter_each_and_nothing_is_said_of_no_drafts():
     one, two = (
-        drafting_cost(setting(tensor_parallel=tp), geometric(0.7, 5), context=512, step_s=0.01)
+        drafting_cost(
+            setting(tensor_parallel=tp), geometric(0.7, 5), batch=1, context=512, step_s=0.01
+        )
         for tp in (1, 2)
     )
     assert two.drafter_request_bytes < one.drafter_request_bytes
-    assert drafting_cost(setting(), geometric(0.0, 0), context=512, step_s=0.01) is None
+    assert drafting_cost(setting(), geometric(0.0, 0), batch=1, context=512, step_s=0.01) is None
 
 
 def test_look_ups_have_no_weights():
-    cost = drafting_cost(setting("n-gram"), geometric(0.5, 3), context=512, step_s=0.01)
+    cost = drafting_cost(setting("n-gram"), geometric(0.5, 3), batch=1, context=512, step_s=0.01)
     assert cost.drafter_bytes == cost.drafter_request_bytes == 0.0
     assert "neither weights nor a cache" in cost.words
 
@@ -50,3 +52,18 @@ def test_optimize_and_predict_say_the_same_cost(rooftree, tmp_path):
     assert cost == pytest.approx(cell["drafting_cost"])
     for verb, more in (("optimize", ("--out", tmp_path)), ("predict", ("--draft-tokens", k))):
         assert "what drafting costs: " in rooftree(verb, *words, *more).out
+
+
+def test_the_batch_of_the_deliveries_is_said(rooftree):
+    words = (
+        "predict",
+        "--model",
+        "llama-3.1-8b",
+        "--drafter",
+        "eagle-3:0.7",
+        "--draft-tokens",
+        "3",
+    )
+    shown = " ".join(rooftree(*words, "--batch", "4,64").out.split())
+    (cost,) = rooftree(*words, "--batch", "4,64", "--json").answer["drafting_costs"]
+    assert cost["batch"] == 4 and "tokens at once every" in shown and "ms at batch 4 " in shown

@@ -90,14 +90,14 @@ def test_drafters_of_one_method_are_told_apart_by_their_names():
     assert {row["drafts"].partition(",")[0] for row in devices} <= {"ours", "off"}
 
 
-def test_a_command_that_drafts_otherwise_than_the_headline_says_so():
-    answer = answered(State(device="l4", batch=8))
-    assert answer.headline.startswith("Run eagle-3 with 5 draft tokens")
+@pytest.mark.parametrize("asked", [{"batch": 24}, {"method": "n-gram", "batch": 8}, {}])
+def test_the_command_of_a_batch_drafts_what_the_headline_says(asked):
+    answer = answered(State(**asked))
+    (tokens,) = re.findall(r"^Run \S+ with (\d+) draft tokens", answer.headline)
     (start,) = answer.engines
-    assert '"num_speculative_tokens":6' in start.command
-    assert re.search(r"; it drafts 6, not 5: 0\.\d % slower, for fewer ranges$", start.title)
-    (usual,) = answered(State()).engines
-    assert "; it drafts" not in usual.title
+    assert f'"num_speculative_tokens":{tokens}' in start.command
+    assert "per_batch_size" not in start.command
+    assert f"chain of {tokens} draft tokens" in start.title
 
 
 def drawn(figure, name):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from app.answers.deployables import deployables
 from app.exporters import checkpoints
 from app.exporters.checkpoints import (
     DRAFT_PLACEHOLDER,
@@ -18,6 +19,8 @@ from app.exporters.registry import ENGINES, export
 from costmodel.architectures.library import hub_id, load_model, model_names
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.method_library import load_method, method_names
+from costmodel.optimizers.drafters.named_drafters import drafter_source, published_source
+from costmodel.optimizers.recommend import recommend
 from hardware_profiles.errors import InputError
 
 TABLE = tomllib.loads((Path(checkpoints.__file__).parent / "drafters.toml").read_text())["drafters"]
@@ -95,8 +98,33 @@ def test_a_short_name_finds_the_checkpoint_that_spells_it():
         deployment=DeploymentNames(model="llama-3.3-70b"), method="eagle-3", draft_tokens=3
     )
     result = export(chosen, "vllm")
-    assert "yuhuili/EAGLE3-LLaMA3.3-Instruct-70B" in result.command
-    assert any("no draft model is named" in note for note in result.notes)
+    head = published_source("eagle-3", "llama-3.3-70b").draft_model
+    assert f'"model":"{head}"' in result.command
+    assert any(note.startswith(f"no draft model is named: {head}") for note in result.notes)
+
+
+@pytest.mark.parametrize("target", ["llama-3.3-70b", "qwen3-8b", "llama-3.1-8b"])
+def test_a_head_that_nobody_names_is_that_of_the_published_figure(target):
+    where = DeploymentNames(model=target, device="h100-sxm", engine="vllm", tensor_parallel=4)
+    files = [
+        deployables(
+            recommend(
+                DecodingConfiguration(deployment=where), [drafter], batches=[8], draft_tokens=[3]
+            ),
+            context=1024,
+            engines=["vllm"],
+        )[0].result.files["vllm-speculative-config.json"]
+        for drafter in (published_source("eagle-3", target), drafter_source("eagle-3:0.7,0.5,0.3"))
+    ]
+    assert files[0] == files[1]
+
+
+def test_the_drafter_of_another_targets_figure_is_not_taken():
+    assert published_source("eagle-3", "deepseek-v3").borrowed
+    chosen = DecodingConfiguration(
+        deployment=DeploymentNames(model="deepseek-v3"), method="eagle-3", draft_tokens=3
+    )
+    assert DRAFT_PLACEHOLDER in export(chosen, "vllm").command
 
 
 def test_a_target_has_to_be_named():

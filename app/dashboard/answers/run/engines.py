@@ -8,7 +8,7 @@ import io
 import zipfile
 from collections.abc import Mapping
 
-from app.answers.deployables import Deployable, first_deployable
+from app.answers.deployables import Deployable
 from app.answers.optimize.headline import schedule_words
 from app.answers.optimize.recommended import Recommended
 from app.dashboard.answer import EngineStart
@@ -23,26 +23,19 @@ from hardware_profiles.errors import InputError
 BY_BATCH = "by-batch"  # folder of the schedule's files in the archive
 
 
-def alone(answer: Recommended, state: State, differs: str) -> tuple[list[EngineStart], list[str]]:
+def alone(answer: Recommended, state: State) -> tuple[list[EngineStart], list[str]]:
     """The engine's command for the state's batch, and sentences about what it leaves out.
 
     Args:
         answer: at the state's batch.
         state: the page's question.
-        differs: how its schedule drafts otherwise than the headline says; empty: it does not.
     """
     if state.engine not in ENGINES:
         return [], ["This engine takes no command: choose one that is served to have its files."]
     one = next(entry for entry in answer.entries if entry.engine == state.engine)
-    best = answer.recommendation.winners[0]
-    if best.topology == "off":  # the schedule, which drafts at smaller batches, stands beside it
-        one = first_deployable([answer.recommendation.configuration(best)], state.engine)
     if one.result is None:
         return [], [f"{one.engine} cannot run it: {one.reason}."]
-    title = f"At batch {state.batch:,}: {one.content}"
-    if differs and not one.reason:
-        title += f"; it {differs}"
-    return [start(title, one.result)], _why_other(one)
+    return [start(f"At batch {state.batch:,}: {one.content}", one.result)], _why_other(one)
 
 
 def scheduled(

@@ -51,7 +51,7 @@ def answer_run(state: State) -> PageAnswer:
     if isinstance(here, RecommendedCells):
         return _impossible(state, asked, here)
     usual = cache(lambda: recommended(asked.changed(batch=DEFAULT_BATCHES)))
-    starts, written = alone(here, state, _differs(_schedule(here), here.recommendation.winners[0]))
+    starts, written = alone(here, state)
     return PageAnswer(
         headline=limits_first(here, headline(here.rankings)),
         command=asked.line,

@@ -3,7 +3,14 @@
 from dataclasses import replace
 from urllib.parse import urlencode
 
-from app.answers.scoring.certainty import BORROWED, MEASURED, UNKNOWN, Certainty, how_sure
+from app.answers.scoring.certainty import (
+    BORROWED,
+    LONG_PROMPTS,
+    MEASURED,
+    UNKNOWN,
+    Certainty,
+    how_sure,
+)
 from app.dashboard.answer import HowSure, PageAnswer
 from app.dashboard.held import as_shown
 from app.dashboard.question import deployment, drafters
@@ -43,5 +50,8 @@ def _brief(sure: Certainty) -> str:
     least, most = f"{min(errors):.1f}", f"{max(errors):.1f}"
     off = f"{least} %" if least == most else f"{least} to {most} %"
     runs = sum(group.runs for group in sure.nearest)
-    lower = "; at this context acceptance is likely lower" if sure.caution else ""
-    return f"{_NEAREST[sure.verdict]} {runs:,} runs, predicted {off} off in the median{lower}"
+    lower = "; at this context acceptance is likely lower" if sure.caution == LONG_PROMPTS else ""
+    first = f"{sure.caution}; " if sure.caution and not lower else ""
+    return (
+        f"{first}{_NEAREST[sure.verdict]} {runs:,} runs, predicted {off} off in the median{lower}"
+    )
