@@ -95,3 +95,30 @@ def test_breakeven_is_of_the_fastest_length_that_is_known(rooftree, tmp_path):
     (point,) = rooftree("breakeven", *words).answer["points"]
     assert point["draft_tokens"] == best["draft_tokens"]
     assert point["tokens_per_step"] == pytest.approx(best["tokens_per_step"])
+
+
+LOAD = ("--prompt-tokens", "512", "--output-tokens", "64")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("optimize", "--device", "l4"),
+        ("simulate", "--device", "l4"),
+        ("capacity", "--device", "l4", "--rate", "1", *LOAD),
+        ("capacity", "--tp", "4", "--rate", "1", "--slo-tpot", "1", *LOAD),
+        ("simulate", "--pp", "99"),
+        ("predict", "--tp", "7", "--draft-tokens", "0"),
+        ("predict", "--drafter", "draft-model:0.7", "--draft", "qwen3-0.6b"),
+    ],
+    ids=" ".join,
+)
+def test_a_refusal_calls_a_model_what_the_question_calls_it(rooftree, words):
+    record = "llama-3.1-70b"
+    said = {
+        name: rooftree(*words, "--model", name)
+        for name in (record, "llama-3.3-70b", "meta-llama/Llama-3.3-70B-Instruct")
+    }
+    for name, done in said.items():
+        assert done.code in (2, 3) and name in done.err
+        assert done.err == said[record].err.replace(record, name)
