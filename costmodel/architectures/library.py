@@ -120,6 +120,19 @@ def named_model(name: str) -> Architecture:
     return (_relative(name) if _shipped_as(name) is None else _asked_as(name)).architecture
 
 
+def stands_for_a_shipped_model(name: str) -> bool:
+    """Whether a name is one of a shipped model, or an id that says more; never whether a file is.
+
+    >>> stands_for_a_shipped_model("Qwen/Qwen3-0.6B"), stands_for_a_shipped_model("eagle-3")
+    (True, False)
+    """
+    try:
+        named_model(name)
+    except InputError:
+        return False
+    return True
+
+
 def stands_for_a_model(name: str) -> bool:
     """Whether a name or path is that of a whole model; a draft head, or what is not known here, is
     none.

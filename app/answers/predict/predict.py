@@ -24,6 +24,7 @@ from app.questions.resolve.accepted import (
     asked_source,
     lengths_for,
     numbers_words,
+    undrafted,
 )
 from app.questions.resolve.chosen_configuration import (
     ComparedShapes,
@@ -87,6 +88,7 @@ def answer(question: PredictQuestion) -> Answer:
     Raises:
         InputError: a value that makes no sense, or nothing that says what is accepted.
     """
+    question = undrafted(question)
     if question.table is not None:
         # the serving loop behind it is compiled code that other questions need not load
         from app.answers.predict.table import answer_table
