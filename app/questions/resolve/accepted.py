@@ -18,6 +18,7 @@ from costmodel.draft_shape import read_shapes
 from costmodel.laws.acceptance import Acceptance
 from costmodel.method_library import load_method
 from costmodel.optimizers.drafters.competing import carried, competing
+from costmodel.optimizers.drafters.default_drafters import decodes_blocks
 from costmodel.optimizers.drafters.named_drafters import NO_DRAFTS, drafter_source, known_source
 from costmodel.optimizers.drafters.sources import (
     Source,
@@ -423,12 +424,20 @@ def drafter_values(
     return values | {"acceptance": list(source.rates.by_depth)} | known_to, source
 
 
-def acceptance_missing(method: str) -> InputError:
+def acceptance_missing(method: str, model: str = "") -> InputError:
     """The refusal of drafts of which nothing says what is accepted: what to write instead.
 
     Args:
         method: slug of --method; one that does not draft, or "", where none was named.
+        model: target; empty: unknown.
     """
+    if decodes_blocks(model):
+        rule = (
+            f"must be one that refines masked blocks, since {model} decodes no other way: --method"
+            " fast-dllm takes its published tokens per pass, and --draft-tokens 0 decodes one token"
+            " a pass"
+        )
+        return InputError(rule, key="--method", value=method or None)
     if not method or not load_method(method).drafts:
         return InputError(
             "exactly one of --trace, --acceptance, --tokens-per-step and --drafter is needed where"

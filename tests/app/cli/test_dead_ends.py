@@ -1,5 +1,7 @@
 """What people type first has an answer, or a refusal that says what to type."""
 
+import re
+
 import pytest
 
 PLACED = ("--model", "llama-3.1-8b", "--dtype", "fp8", "--tp", "2")
@@ -122,3 +124,18 @@ def test_a_refusal_calls_a_model_what_the_question_calls_it(rooftree, words):
     for name, done in said.items():
         assert done.code in (2, 3) and name in done.err
         assert done.err == said[record].err.replace(record, name)
+
+
+@pytest.mark.parametrize("model", ["llada-8b", "GSAI-ML/LLaDA-8B-Instruct", "dream-7b"])
+@pytest.mark.parametrize("verb", ["optimize", "predict"])
+def test_a_masked_model_without_a_method_is_told_what_answers(rooftree, tmp_path, verb, model):
+    refused = rooftree(verb, "--model", model)
+    assert refused.code == 2 and refused.err.startswith("rooftree: --method: ")
+    commands = [told.split()[1:] for told in re.findall("`(rooftree [^`]+)`", refused.err)]
+    said = {"optimize": (), "predict": ("--method fast-dllm", "--draft-tokens 0")}[verb]
+    assert all(option in refused.err for option in said)
+    commands += [["predict", "--model", model, *option.split()] for option in said]
+    assert len(commands) == 2
+    for command in commands:
+        done = rooftree(*command, "--batch", "1", "--out", tmp_path / command[0])
+        assert done.code == 0, done.err
