@@ -8,7 +8,7 @@ layers, activation functions, position encodings, and towers for images and audi
 decoder's own sequence, none of which moves the time of a decoding pass.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from costmodel.architectures.attention import Attention, Projection
 from costmodel.architectures.state_layers import StateLayer
@@ -242,7 +242,8 @@ class Architecture:
     source_positions: int = 0
     source: str = ""
     read_as: str = ""
-    alias: str = ""
+    # another name of the same model makes it no other model
+    alias: str = field(default="", compare=False)
 
     @property
     def called(self) -> str:
