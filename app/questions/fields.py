@@ -382,9 +382,10 @@ Drafters = Annotated[
     list[str] | None,
     Field(
         (
-            "METHOD[:SOURCE], METHOD being a slug or a TOML file, SOURCE a rate, rates by position,"
-            " length=2.4 (tokens per step; length=2.4@3 at K=3), a trace, or a data set of published"
-            " figures (mtbench); without SOURCE, the published figure that suits the model best."
+            "METHOD[:SOURCE], METHOD being a slug, a TOML file or a draft model (llama-3.2-1b), SOURCE a"
+            " rate, rates by position, length=2.4 (tokens per step; length=2.4@3 at K=3), a trace, or a data set of"
+            " published figures (mtbench); without SOURCE, the published figure that suits the model"
+            " best. Where one drafter is asked for, off decodes without."
         ),
         Group.DRAFTING,
     ),

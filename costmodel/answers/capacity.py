@@ -242,7 +242,7 @@ def _least(setting: Setting, curve: Curve, load: Load, slo: Limits) -> str:
     ):
         if limit is not None and least >= limit:
             return (
-                f"SLO: a mean {name} of {limit / MILLI:g} ms cannot be met by {setting.target.name}"
+                f"SLO: a mean {name} of {limit / MILLI:g} ms cannot be met by {setting.target.called}"
                 f" on {setting.devices} x {setting.device.name}; the least is {least / MILLI:.3g}"
                 f" ms, at batch {curve.batch[0]:.0f}"
             )

@@ -221,7 +221,7 @@ def require_room(setting: Setting, space: Room) -> None:
     if space.largest_batch < 1:
         fixed = space.weight_bytes + space.drafter_bytes
         raise InfeasibleError(
-            f"memory: {setting.target.name} takes {fixed / GIB:.1f} GiB of weights and"
+            f"memory: {setting.target.called} takes {fixed / GIB:.1f} GiB of weights and"
             f" {(space.request_bytes + space.drafter_request_bytes) / GIB:.2f} GiB per request on"
             f" each {setting.device.name}, which has {max(space.usable_bytes, 0.0) / GIB:.1f} GiB"
             " usable for both"
@@ -277,7 +277,7 @@ def cache_tokens(
     )
     if free < one:
         raise InfeasibleError(
-            f"{d.architecture.name} in {form.label} leaves no room for a request of {context}"
+            f"{d.architecture.called} in {form.label} leaves no room for a request of {context}"
             f" tokens on {devices} x {d.device.name}"
         )
     return free / one * copies * context

@@ -23,7 +23,7 @@ def require_positions(target: Architecture, context: float, key: str = "context"
     """
     if target.learned_positions and not _is_known(target, context):
         rule = (
-            f"must be at most the {target.max_context:,} positions that {target.name} has learned"
+            f"must be at most the {target.max_context:,} positions that {target.called} has learned"
         )
         raise InputError(rule, key=key, value=math.ceil(context))
 
@@ -48,6 +48,6 @@ def context_remark(target: Architecture, context: int) -> str:
         return ""
     require_positions(target, context)
     return (
-        f"context {context:,} is beyond the {target.max_context:,} tokens that {target.name} was"
+        f"context {context:,} is beyond the {target.max_context:,} tokens that {target.called} was"
         " published for: its positions must be stretched, and the text may suffer"
     )

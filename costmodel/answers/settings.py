@@ -58,7 +58,10 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
     names = _with_options(configuration.deployment, method)
     target = load_model(names.model)
     if target.decodes_blocks and method.drafts and method.refine is None:
-        rule = f"drafts what a causal model verifies, and {target.name} decodes masked blocks"
+        rule = (
+            f"drafts what a causal model verifies, and {target.called} decodes masked blocks: name a"
+            " method that refines them, such as fast-dllm"
+        )
         raise InputError(rule, key="method", value=method.slug)
     device = load_device(names.device, names.overrides)
     if names.fidelity == "measured" and names.device.casefold().endswith(".toml"):

@@ -8,7 +8,7 @@ layers, activation functions, position encodings, and towers for images and audi
 decoder's own sequence, none of which moves the time of a decoding pass.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from costmodel.architectures.attention import Attention, Projection
 from costmodel.architectures.state_layers import StateLayer
@@ -188,7 +188,7 @@ class Architecture:
     if any.
 
     Attributes:
-        name: What the model is called in answers and messages.
+        name: Name of the record, by which recordings and measured passes of the model are found.
         hidden: Length of the residual vector.
         vocab: Rows of the embedding and of the output head, padding rows included.
         tied: The output head is the embedding matrix.
@@ -213,6 +213,7 @@ class Architecture:
         source: "shipped", or the path that the architecture was read from.
         read_as: How a name that is none of ours was understood, in words; "" where it is one, or a
             path.
+        alias: Another of its names, by which it was asked for; "" where that was `name`.
 
     Example:
         >>> attention = Attention(heads=4, kv_heads=2, head_dim=8)
@@ -241,6 +242,13 @@ class Architecture:
     source_positions: int = 0
     source: str = ""
     read_as: str = ""
+    # another name of the same model makes it no other model
+    alias: str = field(default="", compare=False)
+
+    @property
+    def called(self) -> str:
+        """What messages call it: the name that was asked for."""
+        return self.alias or self.name
 
     @property
     def layers(self) -> int:

@@ -117,8 +117,20 @@ def named_model(name: str) -> Architecture:
     Raises:
         UnknownNameError: There is no such model; the nearest names are offered.
     """
-    card = _shipped_as(name)
-    return (_relative(name) if card is None else card.reading).architecture
+    return (_relative(name) if _shipped_as(name) is None else _asked_as(name)).architecture
+
+
+def stands_for_a_shipped_model(name: str) -> bool:
+    """Whether a name is one of a shipped model, or an id that says more; never whether a file is.
+
+    >>> stands_for_a_shipped_model("Qwen/Qwen3-0.6B"), stands_for_a_shipped_model("eagle-3")
+    (True, False)
+    """
+    try:
+        named_model(name)
+    except InputError:
+        return False
+    return True
 
 
 def stands_for_a_model(name: str) -> bool:
@@ -176,9 +188,8 @@ def load_reading(name_or_path: str | Path) -> Reading:
     """
     text, family = split_family(name_or_path)
     if isinstance(text, str) and family is None:
-        card = _shipped_as(text)
-        if card is not None:
-            return card.reading
+        if _shipped_as(text) is not None:
+            return _asked_as(text)
         if not _is_path(text):
             return _relative(text)
     path = Path(text)
@@ -258,7 +269,8 @@ def _relative(name: str) -> Reading:
             " --dtype states one"
         )
     return replace(
-        reading, architecture=replace(reading.architecture, dtype=weights, read_as=words)
+        reading,
+        architecture=replace(reading.architecture, dtype=weights, read_as=words, alias=name),
     )
 
 
@@ -312,6 +324,15 @@ def _shipped_as(name: str) -> ModelCard | None:
             if folded in (alias.casefold() for alias in card.aliases):
                 return card
     return None
+
+
+@lru_cache(maxsize=256)
+def _asked_as(name: str) -> Reading:
+    """A shipped model under the one of its names that was asked for."""
+    card = model_card(name)
+    if name.casefold() == card.name.casefold():
+        return card.reading
+    return replace(card.reading, architecture=replace(card.architecture, alias=name))
 
 
 @cache

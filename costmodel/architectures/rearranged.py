@@ -33,13 +33,13 @@ def dealt_out(model: Architecture, encoder_ratio: float) -> Architecture:
     """
     if model.is_recurrent or any(block.attention.is_mla for block, _ in model.blocks):
         raise InputError(
-            "only layers of plain attention are dealt out", key="model", value=model.name
+            "only layers of plain attention are dealt out", key="model", value=model.called
         )
     around, reading = _encoder_parts(model)
     whole = model.layers + sum(count for _, count in reading)
     if whole < 2:
         raise InputError(
-            "needs a layer for the encoder and one for the decoder", key="model", value=model.name
+            "needs a layer for the encoder and one for the decoder", key="model", value=model.called
         )
     first = min(max(round(encoder_ratio * whole), 1), whole - 1)
     decoder = model.without_encoder.with_layers(whole - first)
@@ -47,6 +47,7 @@ def dealt_out(model: Architecture, encoder_ratio: float) -> Architecture:
     encoder = model.encoder or replace(
         decoder,
         name=f"{model.name} encoder",
+        alias="",
         vocab=0,
         tied=True,
         learned_positions=0,
@@ -96,7 +97,9 @@ def fused(
         [(32, 14336, 16), (0, 57344, 4)]
     """
     if model.is_moe or model.encoder is not None:
-        raise InputError("only dense layers of one stack are fused", key="model", value=model.name)
+        raise InputError(
+            "only dense layers of one stack are fused", key="model", value=model.called
+        )
     blocks = [
         layer
         for block, count in model.blocks

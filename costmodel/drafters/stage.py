@@ -137,9 +137,9 @@ def _model(draft: Draft, target: Architecture, model: Architecture | None) -> St
         raise InputError(rule, key="draft")
     if abs(model.vocab - target.vocab) > VOCABULARY_GAP_RATIO * target.vocab:
         raise InputError(
-            f"must share the vocabulary of {target.name} ({target.vocab} tokens)",
+            f"must share the vocabulary of {target.called} ({target.vocab} tokens)",
             key="draft",
-            value=f"{model.name} with {model.vocab}",
+            value=f"{model.called} with {model.vocab}",
         )
     if draft.layers is not None:
         model = model.with_layers(layer_count(draft.layers, model, "draft"))
@@ -156,7 +156,7 @@ def _model(draft: Draft, target: Architecture, model: Architecture | None) -> St
 
 
 def _target(draft: Draft, target: Architecture, exit_layer: int | None) -> Stage:
-    name, runs = f"{target.name} itself", target
+    name, runs = f"{target.called} itself", target
     stated = draft.layers if exit_layer is None else float(exit_layer)
     if stated is not None:
         layers = layer_count(stated, target, "exit_layer")
@@ -200,7 +200,7 @@ def _head(draft: Draft, target: Architecture, head: DraftHead | None) -> Stage:
     own_head = runs.vocab * h if draft.vocab is not None else 0
     return Stage(
         draft=draft,
-        name=f"head of {layers.layers} on {target.name}",
+        name=f"head of {layers.layers} on {target.called}",
         architecture=runs,
         projections=tuple(extra),
         features=features,
@@ -238,7 +238,9 @@ def layer_count(layers: float, model: Architecture, key: str) -> int:
     """
     count = max(1, round(model.layers * layers)) if 0.0 < layers < 1.0 else int(layers)
     if not 1 <= count < model.layers:
-        raise InputError(f"must be in 1..{model.layers - 1} for {model.name}", key=key, value=count)
+        raise InputError(
+            f"must be in 1..{model.layers - 1} for {model.called}", key=key, value=count
+        )
     return count
 
 

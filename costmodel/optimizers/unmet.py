@@ -108,7 +108,7 @@ def unmet_at(
         evaluations[0].floor,
     )
     setting, plain = first.setting, first.candidates[0 if floor is None else 1]
-    where = f"{setting.target.name} on {setting.device.name} at batch {batch}, context {context}"
+    where = f"{setting.target.called} on {setting.device.name} at batch {batch}, context {context}"
     fitting = [
         (float(speed), evaluation.contender, a)
         for evaluation in evaluations

@@ -124,23 +124,23 @@ class ParallelPlan:
             rule = (
                 "is known of models of one stack of layers; spread an encoder-decoder by tp alone"
             )
-            raise InputError(rule, key="plan", value=architecture.name)
+            raise InputError(rule, key="plan", value=architecture.called)
         if self.pipeline > architecture.layers:
             raise InputError(
-                f"{architecture.name} has {architecture.layers} layers",
+                f"{architecture.called} has {architecture.layers} layers",
                 key="pp",
                 value=self.pipeline,
             )
         if self.expert > 1 and not architecture.is_moe:
-            raise InputError(f"{architecture.name} has no experts", key="ep", value=self.expert)
+            raise InputError(f"{architecture.called} has no experts", key="ep", value=self.expert)
         for block, _ in architecture.blocks:
             if block.attention.heads % self.tensor:
                 raise InputError(
-                    f"must divide the heads of {architecture.name}", key="tp", value=self.tensor
+                    f"must divide the heads of {architecture.called}", key="tp", value=self.tensor
                 )
             if block.feed_forward.experts % self.expert:
                 rule = (
-                    f"must divide the {block.feed_forward.experts} experts of {architecture.name}"
+                    f"must divide the {block.feed_forward.experts} experts of {architecture.called}"
                 )
                 raise InputError(rule, key="ep", value=self.expert)
 

@@ -128,7 +128,9 @@ class Deployment:
         ]
         if n < 1 or any(heads % n for heads in shared):
             raise InputError(
-                f"must be >= 1 and divide the heads of {self.architecture.name}", key="tp", value=n
+                f"must be >= 1 and divide the heads of {self.architecture.called}",
+                key="tp",
+                value=n,
             )
         for name in ("expert_correlation", "host_weights_ratio", "host_cache_ratio"):
             if not 0.0 <= getattr(self, name) <= 1.0:

@@ -115,7 +115,7 @@ def _applied(d: Deployment, transform: Transform) -> Deployment:
                 raise InputError(
                     "texts are read by the model's own encoder",
                     key=transform.name,
-                    value=d.architecture.name,
+                    value=d.architecture.called,
                 )
             cache_ratio = d.precision.held_cache_ratio * transform.kept_ratio
             changed = replace(
@@ -184,7 +184,7 @@ def _cache(d: Deployment, new: CacheTransform) -> CacheTransform:
     latent = any(block.attention.is_mla for block, _ in d.architecture.blocks)
     if latent and (new.key_ratio != new.value_ratio or new.expands):
         rule = "keys and values of latent attention are one vector, already a low-rank product"
-        raise InputError(rule, key=new.name, value=d.architecture.name)
+        raise InputError(rule, key=new.name, value=d.architecture.called)
     old = d.precision.cache_transform
     if old is None:
         return new

@@ -340,7 +340,7 @@ def _weighted_median(values: NDArray[np.float64], weights: NDArray[np.float64]) 
 
 def _no_room(deployment: Deployment, users: Users) -> InfeasibleError:
     return InfeasibleError(
-        f"{deployment.architecture.name} in {deployment.precision.label} leaves no room for a"
+        f"{deployment.architecture.called} in {deployment.precision.label} leaves no room for a"
         f" request of {users.context_tokens} tokens on {deployment.tensor_parallel} x"
         f" {deployment.device.name}"
     )

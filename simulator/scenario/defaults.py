@@ -236,6 +236,7 @@ def kv_blocks(setting: Setting, plan: ParallelPlan | None, block_tokens: int, co
     blocks = int(np.floor(tokens / block_tokens))
     if blocks < 1:
         raise InfeasibleError(
-            f"{d.architecture.name} leaves no room for a cache on {d.device.name}", key="kv_blocks"
+            f"{d.architecture.called} leaves no room for a cache on {d.device.name}",
+            key="kv_blocks",
         )
     return blocks

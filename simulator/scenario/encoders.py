@@ -32,16 +32,16 @@ def encoding(written: ScenarioFile, setting: Setting, prompt_tokens: float) -> S
             "reads an input of fixed length beside the prompt, which requests do not state; ask"
             " `rooftree predict`"
         )
-        raise InputError(rule, key="deployment.model", value=target.name)
+        raise InputError(rule, key="deployment.model", value=target.called)
     for key in WHOLE_PROMPTS:
         if getattr(written.scheduler, key):
             raise InputError(
-                f"must be off: the encoder of {target.name} reads prompts whole",
+                f"must be off: the encoder of {target.called} reads prompts whole",
                 key=f"scheduler.{key}",
                 value=True,
             )
     if written.feed_forward is not None:
         raise InputError(
-            "is known of models of one stack of layers", key="feed_forward", value=target.name
+            "is known of models of one stack of layers", key="feed_forward", value=target.called
         )
     return reading(setting, prompt_tokens)

@@ -58,7 +58,7 @@ class SplitTimer:
             raise InputError(
                 "must be the attention side's model",
                 key="model",
-                value=feed_forward.architecture.name,
+                value=feed_forward.architecture.called,
             )
         for key, value in (("copies", copies), ("micro_batches", micro_batches)):
             if value < 1:

@@ -18,7 +18,7 @@ from app.answers.cells import LISTED, cells_of
 from app.answers.estimates import acceptance
 from app.questions.capacity import CapacityQuestion
 from app.questions.field import inputs_of
-from app.questions.resolve.accepted import numbers_words
+from app.questions.resolve.accepted import numbers_words, undrafted
 from app.questions.resolve.limits import asked_limits
 from app.questions.resolve.profiles import HourRate, read_profile, recorded_profile
 from costmodel.answers.energy import power_model
@@ -44,6 +44,7 @@ def answer(question: CapacityQuestion) -> Answer:
         InputError: options that contradict each other, or no cell that can run.
         NothingAllowedError: a search has found nothing that fits, or that meets the limits.
     """
+    question = undrafted(question)
     load, profile = _load(question)
     limits = asked_limits(question)
     if not 0.0 < question.utilisation < 1.0:

@@ -25,6 +25,7 @@ from app.questions.resolve.accepted import (
     asked_source,
     lengths_for,
     numbers_words,
+    undrafted,
 )
 from app.questions.resolve.chosen_configuration import (
     ComparedShapes,
@@ -88,6 +89,7 @@ def answer(question: PredictQuestion) -> Answer:
     Raises:
         InputError: a value that makes no sense, or nothing that says what is accepted.
     """
+    question = undrafted(question)
     if question.table is not None:
         # the serving loop behind it is compiled code that other questions need not load
         from app.answers.predict.table import answer_table
@@ -120,7 +122,8 @@ def answer(question: PredictQuestion) -> Answer:
         if "context" not in stated:
             contexts = own_contexts or contexts if chosen.context is None else (chosen.context,)
     grid = (batches, contexts)
-    drafts = _drafts(chosen if question.config is not None else None, stated, batches, source)
+    configured = chosen if question.config is not None else None
+    drafts = _drafts(configured, stated, batches, source, chosen.deployment.model)
     settings = runnable(cells, lambda cell: build_setting(with_options(chosen, cell)))
     # where a method is looked up, every model takes what suits it best
     looked_up = source is not None and source.looked_up
@@ -274,6 +277,7 @@ def _drafts(
     options: Mapping[str, Any],
     batches: Sequence[int],
     source: Source | None,
+    model: str,
 ) -> ComparedShapes:
     """What is compared: as a file and options say, else the usual lengths within what is known of
     the drafter.
@@ -284,7 +288,7 @@ def _drafts(
     drafts = drafts_of(chosen, options, batches, source, lengths_for(source, None, _USUAL))
     if source is None and any(shape.drafts for shape in drafts.shapes):
         named = options.get("method") or "" if chosen is None else chosen.method
-        raise acceptance_missing(named)
+        raise acceptance_missing(named, model)
     return drafts
 
 

@@ -39,7 +39,7 @@ from app.answers.simulations.runs import (
 )
 from app.questions.groups import REQUEST_OPTIONS, DeploymentOptions, DraftingOptions, names_in
 from app.questions.places import require_file
-from app.questions.resolve.accepted import stated_acceptance
+from app.questions.resolve.accepted import stated_acceptance, undrafted
 from app.questions.resolve.chosen_configuration import DEPLOYMENT_FIELDS
 from app.questions.resolve.limits import limit_seconds, refuse_percentiles
 from app.questions.resolve.scenarios import asked_scenario
@@ -94,6 +94,7 @@ def answer(question: SimulateQuestion) -> Answer:
     Raises:
         InputError: options that make no scenario, or that have no meaning beside each other.
     """
+    question = undrafted(question)
     if question.explain_schema:
         return ScenarioKeys(inputs={}, keys=schema_keys())
     for name in ("per_request", "timeline", "plot"):

@@ -287,7 +287,7 @@ def _least_replicas(sizing: Sizing, by_rate: CapacityPlan) -> tuple[int, Simulat
         setting, held = by_rate.setting, seen[most].held
         e2e = "" if sizing.limits.e2e_s is None else f" and whole requests {held.e2e_s:.3g} s"
         raise InfeasibleError(
-            f"SLO: {sizing.limits.words} cannot be met by {setting.target.name} on"
+            f"SLO: {sizing.limits.words} cannot be met by {setting.target.called} on"
             f" {setting.devices} x {setting.device.name}; the least are"
             f" {held.ttft_s / MILLI:.3g} and {held.tpot_s / MILLI:.3g} ms{e2e}, with"
             f" {most:,} replicas"

@@ -35,7 +35,7 @@ from costmodel.answers.workload import Limits
 from costmodel.architectures.library import load_model
 from costmodel.configuration.deployment import MOST_DEVICES
 from costmodel.engine_library import load_engine
-from costmodel.optimizers.drafters.named_drafters import drafter_source, slug_of
+from costmodel.optimizers.drafters.named_drafters import drafter_source, named_drafter
 from costmodel.optimizers.drafters.sources import Source, trace_source
 from hardware_profiles.errors import InputError, UnknownNameError, joined
 from hardware_profiles.loader import load_device
@@ -276,7 +276,7 @@ def _check_names(sweep: Sweep, path: str | Path) -> None:
 
     def drafter(text: str) -> None:
         method, separator, _ = sweep.drafter(text).partition(":")
-        slug_of(method)
+        named_drafter(method)
         if separator:
             drafter_source(sweep.drafter(text))
 

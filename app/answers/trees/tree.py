@@ -18,12 +18,12 @@ from app.questions.groups import AcceptanceOptions, StatedDrafters, values_in
 from app.questions.resolve.accepted import OTHERWISE, one_source
 from app.questions.resolve.chosen_configuration import configuration_of
 from app.questions.tree import TreeQuestion
-from app.questions.values import MethodName
 from costmodel.laws.acceptance import ASSUMED_SIBLINGS, sibling_rates
 from costmodel.method import Method
 from costmodel.method_library import load_method
 from costmodel.optimizers.acceptance_vectors import AcceptanceVectors
 from costmodel.optimizers.candidates.state_candidates import WIDTH
+from costmodel.optimizers.drafters.named_drafters import named_drafter
 from costmodel.optimizers.drafters.sources import trace_source
 from costmodel.optimizers.trees.static_tree import read_acceptance as read_vectors
 from hardware_profiles.errors import InputError
@@ -179,7 +179,7 @@ def _prompted(question: TreeQuestion) -> Method | None:
     Raises:
         InputError: there is no such method.
     """
-    drafters = [MethodName().read(text.partition(":")[0]) for text in question.drafter or ()]
+    drafters = [named_drafter(text.partition(":")[0].strip())[0] for text in question.drafter or ()]
     slug = question.method or next(iter(drafters), "")
     if not slug:
         return None

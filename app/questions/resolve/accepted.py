@@ -8,9 +8,9 @@ Leaves out what a source emits at a draft length (`costmodel.optimizers.drafters
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from app.questions.field import stated_words
+from app.questions.field import Question, refuse, stated_words
 from app.questions.groups import AcceptanceOptions
 from app.questions.resolve.chosen_configuration import with_options
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
@@ -18,7 +18,8 @@ from costmodel.draft_shape import read_shapes
 from costmodel.laws.acceptance import Acceptance
 from costmodel.method_library import load_method
 from costmodel.optimizers.drafters.competing import carried, competing
-from costmodel.optimizers.drafters.named_drafters import drafter_source, known_source
+from costmodel.optimizers.drafters.default_drafters import decodes_blocks
+from costmodel.optimizers.drafters.named_drafters import NO_DRAFTS, drafter_source, known_source
 from costmodel.optimizers.drafters.sources import (
     Source,
     confidence_source,
@@ -37,8 +38,28 @@ from traces.library import is_confidence, trace_file
 KNOWN_BY = ("trace", "acceptance", "tokens_per_step")
 """Keys of a scenario that say what is accepted, one at a time."""
 _OWN_DRAFTER = ("draft_name", "draft_passes", "draft_bytes")
+_DRAFTED = ("method", "draft", "shape", "tree", "draft_tokens", *KNOWN_BY)
+_Asked = TypeVar("_Asked", bound=Question)
 OTHERWISE = "speculative-decoding"
 """The method of stated acceptance that names none: chains from a draft model."""
+
+
+def undrafted(question: _Asked) -> _Asked:
+    """The question of one drafter, with `--drafter off` said as no draft tokens.
+
+    Args:
+        question: of a verb with --drafter and --draft-tokens.
+
+    Raises:
+        InputError: something is drafted beside it.
+    """
+    named: list[str] = getattr(question, "drafter", None) or []
+    if len(named) != 1 or named[0].strip().casefold() not in NO_DRAFTS:
+        return question
+    refuse(question, dict.fromkeys(_DRAFTED, f"--drafter {named[0]} drafts nothing; leave out one"))
+    stated = question.stated - {"drafter"} | {"draft_tokens"}
+    changed: Any = {"drafter": None, "draft_tokens": (0,), "stated": stated}
+    return replace(question, **changed)
 
 
 def named_sources(
@@ -403,12 +424,20 @@ def drafter_values(
     return values | {"acceptance": list(source.rates.by_depth)} | known_to, source
 
 
-def acceptance_missing(method: str) -> InputError:
+def acceptance_missing(method: str, model: str = "") -> InputError:
     """The refusal of drafts of which nothing says what is accepted: what to write instead.
 
     Args:
         method: slug of --method; one that does not draft, or "", where none was named.
+        model: target; empty: unknown.
     """
+    if decodes_blocks(model):
+        rule = (
+            f"must be one that refines masked blocks, since {model} decodes no other way: --method"
+            " fast-dllm takes its published tokens per pass, and --draft-tokens 0 decodes one token"
+            " a pass"
+        )
+        return InputError(rule, key="--method", value=method or None)
     if not method or not load_method(method).drafts:
         return InputError(
             "exactly one of --trace, --acceptance, --tokens-per-step and --drafter is needed where"

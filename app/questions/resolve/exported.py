@@ -11,7 +11,7 @@ from app.questions.resolve.accepted import one_source
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.configuration.file import read_configuration
 from costmodel.method_library import load_method
-from costmodel.optimizers.drafters.named_drafters import slug_of
+from costmodel.optimizers.drafters.named_drafters import named_drafter
 from costmodel.optimizers.drafters.sources import Source, configured_source
 from hardware_profiles.errors import InputError
 from traces.kinds.tree import read_tree
@@ -26,7 +26,13 @@ def exported_configuration(question: ExportQuestion) -> DecodingConfiguration:
     """
     changes = _drafted(question)
     if question.drafter and question.method is None and question.config is None:
-        changes["method"] = slug_of(question.drafter[0].partition(":")[0].strip())
+        changes["method"], model = named_drafter(question.drafter[0].partition(":")[0].strip())
+        if model is not None and changes.get("draft_model", model) != model:
+            raise InputError(
+                "--drafter names another draft model", key="--draft", value=question.draft
+            )
+        if model is not None:
+            changes["draft_model"] = model
     if question.config is not None:
         whole = "draft_tokens" not in changes and not question.no_schedule
         chosen = read_configuration(

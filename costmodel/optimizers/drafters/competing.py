@@ -90,8 +90,12 @@ def _described(question: DecodingConfiguration, sources: Sequence[Source]) -> li
 
 
 def _named(checkpoint: str, sources: Sequence[Source]) -> list[Source]:
-    models = {source.method for source in sources if load_method(source.method).needs_draft_model}
-    takers = models or {source.method for source in sources if loads(source.method, checkpoint)}
+    left = [source for source in sources if not source.names_draft]
+    if not left:
+        rule = "is another draft model than the drafters that are named by theirs; leave out one"
+        raise InputError(rule, key="draft", value=checkpoint)
+    models = {source.method for source in left if load_method(source.method).needs_draft_model}
+    takers = models or {source.method for source in left if loads(source.method, checkpoint)}
     if not takers:
         names = ", ".join(dict.fromkeys(source.method for source in sources))
         if any(load_method(source.method).drafts_with_weights for source in sources):
@@ -110,14 +114,22 @@ def _named(checkpoint: str, sources: Sequence[Source]) -> list[Source]:
         rule = f"is one head, and {' and '.join(sorted(takers))} compete, whose heads differ"
         raise InputError(rule, key="draft", value=checkpoint)
     return [
-        _drafting_with(source, checkpoint) if source.method in takers else source
+        (
+            drafting_with(source, checkpoint)
+            if source.method in takers and not source.names_draft
+            else source
+        )
         for source in sources
     ]
 
 
-def _drafting_with(source: Source, checkpoint: str) -> Source:
+def drafting_with(source: Source, checkpoint: str) -> Source:
     """A drafter with another draft model, to which a figure that was published of its own is
     lent.
+
+    Args:
+        source: the drafter.
+        checkpoint: draft model or head, by name or place.
     """
     published = source.draft_model
     if not source.looked_up or published is None or _is_same(checkpoint, published):

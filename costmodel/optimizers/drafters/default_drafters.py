@@ -14,7 +14,7 @@ from costmodel.drafters.checkpoint import brings_its_head
 from costmodel.optimizers.drafters.named_drafters import known_source, published_source
 from costmodel.optimizers.drafters.sources import Source, trace_source
 from hardware_profiles.errors import InputError
-from traces.library import default_traces, gpu_recordings
+from traces.library import default_traces, gpu_recordings, shipped_confidence, trace_name
 
 DEFAULT_MODEL = "llama-3.1-8b"
 PUBLISHED_METHODS = ("eagle-3", "mtp", "speculative-decoding")
@@ -48,11 +48,13 @@ def default_drafters(question: DecodingConfiguration) -> tuple[DecodingConfigura
         raise InputError(rule, key="draft_bytes", value=question.draft_bytes)
     model = question.deployment.model or DEFAULT_MODEL
     named = replace(question, deployment=replace(question.deployment, model=model))
-    if _decodes_blocks(model):
+    if decodes_blocks(model):
+        searched = f"--method fast-dllm --trace {trace_name(shipped_confidence()[0])}"
         rule = (
             f"must be one that refines masked blocks, such as fast-dllm, since {model} decodes no"
-            " other way; a confidence trace is needed, too (`rooftree predict` answers without one,"
-            " at published tokens per pass)"
+            f" other way, beside a confidence trace: `rooftree optimize --model {model} {searched}`;"
+            f" `rooftree predict --model {model} --method fast-dllm` answers without one, at"
+            " published tokens per pass"
         )
         raise InputError(rule, key="method")
     return named, recorded_drafters() if _recorded_on(model) else known_drafters(model)
@@ -107,7 +109,8 @@ def _recorded_on(model: str) -> bool:
     return any(path.stem.startswith(own) for path in default_traces())
 
 
-def _decodes_blocks(model: str) -> bool:
+def decodes_blocks(model: str) -> bool:
+    """Whether a name is of a model that decodes masked blocks, for which nothing is drafted."""
     try:
         return load_model(model).decodes_blocks
     except InputError:  # an unknown name is refused where it is read

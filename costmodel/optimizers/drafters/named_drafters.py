@@ -1,7 +1,8 @@
 """Which drafter, and which source of acceptance, does a text name, and what is each called among
 several?
 
-`METHOD[:SOURCE]`, as `eagle-3:0.78,0.61,0.48`. Leaves out what a source is
+`METHOD[:SOURCE]`, as `eagle-3:0.78,0.61,0.48`, or in the place of a method the draft model of plain
+speculative decoding, as `llama-3.2-1b:0.7`. Leaves out what a source is
 (`costmodel.optimizers.drafters.sources`).
 """
 
@@ -21,21 +22,25 @@ from costmodel.acceptance_library import (
     target_slug,
 )
 from costmodel.answers.settings import stated_method
-from costmodel.architectures.library import load_model
+from costmodel.architectures.library import load_model, model_names, stands_for_a_shipped_model
 from costmodel.laws.acceptance import DepthRates
-from costmodel.method_library import load_method, require_priced, spelled
+from costmodel.method_library import load_method, method_names, require_priced, spelled
+from costmodel.optimizers.drafters.competing import drafting_with
 from costmodel.optimizers.drafters.origin import assumed_share, proposal_share
 from costmodel.optimizers.drafters.sources import (
     FORMS,
+    PLAIN_DRAFTING,
     Source,
     length_source,
     means_source,
     rates_source,
     trace_source,
 )
-from hardware_profiles.errors import InputError
+from hardware_profiles.errors import InputError, UnknownNameError
 from traces.library import gpu_recordings, trace_file
 
+NO_DRAFTS = ("off", "autoregressive")
+"""What stands for no drafter where one is asked for."""
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?|[+-]?(?:nan|inf)"
 _RATES = re.compile(rf"\s*(?:{_NUMBER})\s*(?:,\s*(?:{_NUMBER})\s*)*", re.ASCII)
 _LENGTH = re.compile(rf"length=(?P<tokens>{_NUMBER})(?:@(?P<at>[0-9]{{1,4}}))?", re.ASCII)
@@ -47,30 +52,49 @@ _MOST_CHARACTERS = 1 << 16
 def drafter_source(
     text: str, *, model: str = "", lengths: Sequence[int] = (), match_rate: float | None = None
 ) -> Source:
-    """The source that `METHOD[:SOURCE]` names.
+    """The source that `METHOD[:SOURCE]` or `MODEL[:SOURCE]` names.
 
     Example:
         >>> drafter_source("eagle-3:0.78,0.61,0.48").rates.by_depth
         (0.78, 0.61, 0.48)
 
     Args:
-        text: a method's slug or file, then one rate, rates by position, `length=` tokens per step (`@K`: at
-            that draft length), several as `length=2.4@3,2.8@5`, a trace, or the data set of a
-            published figure; without a source the published figure that suits the model best.
+        text: a method's slug or file, or a shipped model that drafts, then one rate, rates by
+            position, `length=` tokens per step (`@K`: at that draft length), several as
+            `length=2.4@3,2.8@5`, a trace, or the data set of a published figure; without a source
+            the published figure that suits the model best.
         model: target, for published figures.
         lengths: draft lengths asked about; tokens per step without `@K` are those of the longest.
         match_rate: share of steps with a proposal, for drafters that may have none.
 
     Raises:
-        UnknownNameError: there is no such method.
+        UnknownNameError: there is no such method, and no such model.
         InputError: a source that is none, or no figure was published.
     """
     if len(text) > _MOST_CHARACTERS:
         raise InputError("is too long", key="drafter", value=text[:40])
     name, separator, stated = text.partition(":")
-    method = slug_of(name.strip())
-    if not separator:
-        return known_source(method, model, match_rate=match_rate)
+    method, draft_model = named_drafter(name.strip())
+    source = (
+        _stated(method, stated, text, model=model, lengths=lengths, match_rate=match_rate)
+        if separator
+        else known_source(method, model, match_rate=match_rate)
+    )
+    if draft_model is None:
+        return source
+    return replace(drafting_with(source, draft_model), names_draft=True)
+
+
+def _stated(
+    method: str,
+    stated: str,
+    text: str,
+    *,
+    model: str,
+    lengths: Sequence[int],
+    match_rate: float | None,
+) -> Source:
+    """The source that stands behind the colon of a drafter's text."""
     if _RATES.fullmatch(stated):
         return rates_source(
             method, [float(part) for part in stated.split(",")], match_rate=match_rate
@@ -88,7 +112,8 @@ def drafter_source(
         return figure_source(match, match_rate=match_rate)
     raise InputError(
         f"names no trace that exists and no data set of which its acceptance was published"
-        f"{_known_prompts(method, model)}; a source is {FORMS}",
+        f"{_known_prompts(method, model)}; a source is {FORMS}; a draft model is named in the place"
+        " of the method (llama-3.2-1b:0.7)",
         key="drafter",
         value=text,
     )
@@ -116,19 +141,30 @@ def _means(listed: str, text: str) -> dict[int, float]:
     return means
 
 
-def slug_of(name: str) -> str:
-    """The slug of a method that drafts, named by slug, as engines call it, or by its file.
+def named_drafter(name: str) -> tuple[str, str | None]:
+    """The slug of the method that drafts, named by slug, as engines call it, or by its file; and the
+    draft model, where the name is that of a shipped model, as tables call plain speculative
+    decoding.
 
     Raises:
-        UnknownNameError: there is none of that name; the nearest are offered.
+        UnknownNameError: there is neither of that name; the nearest of both are offered.
         InputError: the method drafts nothing, or a file that holds none.
     """
-    slug = stated_method(name, key="drafter")
+    if name.casefold() in NO_DRAFTS:
+        rule = "drafts nothing; decoding without drafts is compared with every drafter anyway"
+        raise InputError(rule, key="drafter", value=name)
+    try:
+        slug = stated_method(name, key="drafter")
+    except UnknownNameError:
+        if not stands_for_a_shipped_model(name):
+            known = [*method_names(), *model_names()]
+            raise UnknownNameError("method or draft model", name, known, key="drafter") from None
+        return PLAIN_DRAFTING, name
     method = load_method(slug)
     require_priced(method)
     if not method.drafts:
         raise InputError("drafts nothing", key="drafter", value=slug)
-    return slug
+    return slug, None
 
 
 def known_source(method: str, model: str, *, match_rate: float | None = None) -> Source:

@@ -75,6 +75,7 @@ class Source:
         borrowed: it belongs to another target than that of the question.
         draft_model: draft model or head that drafts, by name or checkpoint; None: the method's own,
             without a name.
+        names_draft: the question calls the drafter by its draft model, and no other takes its place.
         own: the drafter as it was described in place of the method's; None: it was not.
         refine: the policy by which a method that refines masked blocks reaches its tokens per step;
             None: its own rule.
@@ -98,6 +99,7 @@ class Source:
     model: str = ""
     borrowed: bool = False
     draft_model: str | None = None
+    names_draft: bool = False
     own: OwnDrafter | None = None
     refine: RefinePolicy | None = None
     canvas_tokens: int | None = None

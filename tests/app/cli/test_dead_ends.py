@@ -1,5 +1,7 @@
 """What people type first has an answer, or a refusal that says what to type."""
 
+import re
+
 import pytest
 
 PLACED = ("--model", "llama-3.1-8b", "--dtype", "fp8", "--tp", "2")
@@ -95,3 +97,45 @@ def test_breakeven_is_of_the_fastest_length_that_is_known(rooftree, tmp_path):
     (point,) = rooftree("breakeven", *words).answer["points"]
     assert point["draft_tokens"] == best["draft_tokens"]
     assert point["tokens_per_step"] == pytest.approx(best["tokens_per_step"])
+
+
+LOAD = ("--prompt-tokens", "512", "--output-tokens", "64")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("optimize", "--device", "l4"),
+        ("simulate", "--device", "l4"),
+        ("capacity", "--device", "l4", "--rate", "1", *LOAD),
+        ("capacity", "--tp", "4", "--rate", "1", "--slo-tpot", "1", *LOAD),
+        ("simulate", "--pp", "99"),
+        ("predict", "--tp", "7", "--draft-tokens", "0"),
+        ("predict", "--drafter", "draft-model:0.7", "--draft", "qwen3-0.6b"),
+    ],
+    ids=" ".join,
+)
+def test_a_refusal_calls_a_model_what_the_question_calls_it(rooftree, words):
+    record = "llama-3.1-70b"
+    said = {
+        name: rooftree(*words, "--model", name)
+        for name in (record, "llama-3.3-70b", "meta-llama/Llama-3.3-70B-Instruct")
+    }
+    for name, done in said.items():
+        assert done.code in (2, 3) and name in done.err
+        assert done.err == said[record].err.replace(record, name)
+
+
+@pytest.mark.parametrize("model", ["llada-8b", "GSAI-ML/LLaDA-8B-Instruct", "dream-7b"])
+@pytest.mark.parametrize("verb", ["optimize", "predict"])
+def test_a_masked_model_without_a_method_is_told_what_answers(rooftree, tmp_path, verb, model):
+    refused = rooftree(verb, "--model", model)
+    assert refused.code == 2 and refused.err.startswith("rooftree: --method: ")
+    commands = [told.split()[1:] for told in re.findall("`(rooftree [^`]+)`", refused.err)]
+    said = {"optimize": (), "predict": ("--method fast-dllm", "--draft-tokens 0")}[verb]
+    assert all(option in refused.err for option in said)
+    commands += [["predict", "--model", model, *option.split()] for option in said]
+    assert len(commands) == 2
+    for command in commands:
+        done = rooftree(*command, "--batch", "1", "--out", tmp_path / command[0])
+        assert done.code == 0, done.err

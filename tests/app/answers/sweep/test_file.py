@@ -35,7 +35,7 @@ WRONG = {
     ),
     "models: [llama-3.1-8b]\nengines: [vlm]": "engines.0: unknown engine 'vlm'; nearest: vllm",
     "models: [llama-3.1-8b]\ndrafters: [eagle-9]": (
-        "drafters.0: unknown method 'eagle-9'; nearest: "
+        "drafters.0: unknown method or draft model 'eagle-9'; nearest: "
     ),
     'models: [llama-3.1-8b]\ndrafters: ["eagle-3:1.5"]': "drafters.0: ",
     'models: [llama-3.1-8b]\ndrafters: ["eagle-3:none.parquet"]': (

@@ -294,7 +294,10 @@ def test_an_engine_imitates_what_a_recommendation_rests_on(ask, rooftree, tmp_pa
             ("--drafter", "eagle-3:nowhere"),
             "names no trace that exists and no data set of which its acceptance was published",
         ),
-        (("--drafter", "eagle-33:0.5"), "drafter: unknown method 'eagle-33'; nearest: eagle-3"),
+        (
+            ("--drafter", "eagle-33:0.5"),
+            "drafter: unknown method or draft model 'eagle-33'; nearest: eagle-3",
+        ),
         (("--drafter", "eagle-3:0.5", "--method", "mtp"), "--drafter names its method itself"),
         (("--method", "eagle-3", "--tokens-per-step", "9", "--draft-tokens", "3"), "[1, 4]"),
     ],
