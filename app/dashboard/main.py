@@ -287,7 +287,7 @@ def _show(answer: PageAnswer, state: State) -> None:
         if fold.open:
             show("notes", notes=answer.notes, tables=answer.tables)
         below = st.container()
-    deferred = _later(answer.deferred, lambda: completed(state), answer)
+    deferred = _part_of(answer.deferred, lambda: completed(state), answer)
     if deferred.cards:
         show("rest", cards=deferred.cards)
     _starts(deferred.engines, sides[len(answer.engines) :])
@@ -296,20 +296,20 @@ def _show(answer: PageAnswer, state: State) -> None:
     if fold.open:
         with below:
             _behind(deferred, "why", show)
-            _behind(_later(answer.behind, lambda: unfolded(state), answer), "behind", show)
+            _behind(_part_of(answer.behind, lambda: unfolded(state), answer), "behind", show)
 
 
-def _later(
+def _part_of(
     part: Callable[[], DeferredAnswer] | None,
-    kept: Callable[[], DeferredAnswer],
+    shared: Callable[[], DeferredAnswer],
     answer: PageAnswer,
 ) -> DeferredAnswer:
-    """A part of an answer that the rest does not wait for: as it is kept for all sessions, or of the
+    """A part of an answer that the rest does not wait for: as it is shared for all sessions, or of the
     session's own file; nothing where there is none.
     """
     if part is None:
         return DeferredAnswer()
-    compute = part if answer.own_file else kept
+    compute = part if answer.own_file else shared
     # a look at the session lets Streamlit begin the next question
     found = _guarded(lambda: waited(compute, lambda: st.session_state["state"]))
     return found or DeferredAnswer()

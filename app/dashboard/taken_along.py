@@ -29,8 +29,8 @@ def report(answer: PageAnswer, state: State, question: str, url: str) -> bytes:
         question: in words.
         url: that the browser shows, whose query may be behind; empty where it is not known.
     """
-    rest = _later(answer, answer.deferred, lambda: completed(state))
-    behind = _later(answer, answer.behind, lambda: unfolded(state))
+    rest = _part_of(answer, answer.deferred, lambda: completed(state))
+    behind = _part_of(answer, answer.behind, lambda: unfolded(state))
     sure = sure_of(answer, state)
     return sheet_page(
         Sheet(
@@ -47,16 +47,16 @@ def report(answer: PageAnswer, state: State, question: str, url: str) -> bytes:
     ).encode()
 
 
-def _later(
+def _part_of(
     answer: PageAnswer,
     part: Callable[[], DeferredAnswer] | None,
-    kept: Callable[[], DeferredAnswer],
+    shared: Callable[[], DeferredAnswer],
 ) -> DeferredAnswer:
     """What comes later on the page; nothing where that has no answer, as the page says itself."""
     if part is None:
         return DeferredAnswer()
     try:
-        return part() if answer.own_file else kept()
+        return part() if answer.own_file else shared()
     except RooftreeError:
         return DeferredAnswer()
 

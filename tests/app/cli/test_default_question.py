@@ -8,10 +8,10 @@ import pytest
 
 # batch: winner, its K, tokens/s, speedup, the next best, its K
 GOLDEN = {
-    1: ("eagle-3", 7, 322.5, 2.299, "llama-3.2-1b", 4),
-    8: ("eagle-3", 6, 2394.7, 2.281, "llama-3.2-1b", 4),
-    64: ("eagle-3", 4, 11423.0, 1.996, "llama-3.2-1b", 3),
-    256: ("eagle-3", 3, 16146.6, 1.522, "llama-3.2-1b", 2),
+    1: ("eagle-3", 7, 325.2, 2.337, "llama-3.2-1b", 4),
+    8: ("eagle-3", 7, 2433.1, 2.311, "llama-3.2-1b", 4),
+    64: ("eagle-3", 4, 11530.8, 2.015, "llama-3.2-1b", 3),
+    256: ("eagle-3", 3, 16409.0, 1.535, "llama-3.2-1b", 2),
 }
 
 
