@@ -304,7 +304,7 @@ def _part_of(
     shared: Callable[[], DeferredAnswer],
     answer: PageAnswer,
 ) -> DeferredAnswer:
-    """A part of an answer that the rest does not wait for: as it is shared for all sessions, or of the
+    """A part of an answer that the rest does not wait for: shared by all sessions, or of the
     session's own file; nothing where there is none.
     """
     if part is None:

@@ -46,9 +46,7 @@ def test_the_headline_says_what_the_command_says(capsys, tmp_path, page, batch):
     )
     lifts = " ".join(answer.notes)
     assert answer.headline.partition(". ")[0] not in lifts and "one user more would miss" in lifts
-    assert row["more"] and all(
-        f" {more['users']:,} with " in lifts for more in row["more"]
-    )
+    assert row["more"] and all(f" {more['users']:,} with " in lifts for more in row["more"])
 
 
 def test_what_serves_more_is_a_press_away():
