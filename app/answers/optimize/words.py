@@ -87,6 +87,20 @@ def winner_lines(search: Recommendation) -> Iterator[str]:
     wins = {best.contender.source for best in search.winners if best.topology != "off"}
     for index in sorted(wins) or range(len(search.sources)):
         yield from _drafter(search, index)
+    texts = {index: _text(source) for index, source in enumerate(search.sources)}
+    mine = {texts[index] for index in wins}
+    others = [
+        f"{search.names[index]} ({text})"
+        for index, text in texts.items()
+        if mine and "" not in mine and text not in {"", *mine}
+    ]
+    if others:
+        yield f"measured on other texts, so that what they lose is rough: {', '.join(others)}"
+
+
+def _text(source: Source) -> str:
+    """The data set of a published figure; empty where acceptance is known otherwise."""
+    return "" if source.figure is None else source.figure.entry.data_set
 
 
 def _drafter(search: Recommendation, index: int) -> Iterator[str]:

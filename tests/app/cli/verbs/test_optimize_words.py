@@ -36,6 +36,15 @@ def test_every_batch_where_schedule_and_table_differ_is_said_with_its_cost(rooft
         )  # within an interval
 
 
+def test_rivals_that_were_measured_on_other_texts_are_named(rooftree, tmp_path):
+    words = ("optimize", "--model", "llama-3.1-8b", "--batch", "8", "--out", tmp_path)
+    said = "measured on other texts, so that what they lose is rough: "
+    shown = " ".join(rooftree(*words).out.split())
+    assert f"{said}llama-3.2-1b (UltraChat), n-gram (ShareGPT)" in shown
+    for alone in (("--drafter", "eagle-3"), ("--drafter", "eagle-3:0.7", "--drafter", "n-gram")):
+        assert said not in " ".join(rooftree(*words, *alone).out.split())
+
+
 def test_a_shorter_draft_that_ties_is_said_to_be_simpler(rooftree, tmp_path):
     words = (*WORDS, "--batch", "1,64", "--out", tmp_path)
     cells, shown = (
