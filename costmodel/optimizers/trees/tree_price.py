@@ -69,7 +69,7 @@ def tree_price(
     stage = tree_stage(setting.drafter)
 
     @cache
-    def pass_s(rows: float, sets: float) -> float:
+    def pass_s(rows: float, verified: float, sets: float) -> float:
         """Seconds of a draft pass, of which trees of all shapes run the same few."""
         assert stage is not None
         cost = draft_pass(
@@ -78,6 +78,7 @@ def tree_price(
             batch=float(batch),
             query_tokens=rows,
             context=float(context),
+            verified=verified,
             sets=sets,
         )
         return float(cost.total_s)
@@ -86,7 +87,11 @@ def tree_price(
         if stage is None:
             return 0.0
         passes = tree_passes(stage.draft, widths, reread_tokens=float(len(widths)))
-        return float(sum(run.often * pass_s(float(run.rows), run.sets) for run in passes))
+        return float(
+            sum(
+                run.often * pass_s(float(run.rows), float(run.verified), run.sets) for run in passes
+            )
+        )
 
     return TreePrice(
         plain_s=plain,
