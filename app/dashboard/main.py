@@ -282,7 +282,7 @@ def _show(answer: PageAnswer, state: State) -> None:
         _changes(answer.changes, "now")
     changed = st.container()
     _taken_along(answer, state)
-    fold = st.expander(FOLD, key="fold", on_change="rerun")
+    fold = st.expander(FOLD, key=f"fold-{state.page}", on_change="rerun")
     with fold:
         if fold.open:
             show("notes", notes=answer.notes, tables=answer.tables)

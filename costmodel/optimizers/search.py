@@ -378,6 +378,8 @@ def _schedule(
     loaded = under_schedule(contender, chains)
     rates = _rates(loaded, grid, context, evaluation.limits)
     runs = np.isfinite(rates).any(axis=1)
+    if not runs.any():  # memory holds the drafter at no batch, as a schedule must at every one
+        return None
     grid, rates = grid[runs], rates[runs]
     lengths = [chain.draft_tokens for chain in chains]
     schedule = batch_schedule(grid.tolist(), lengths, rates, doubt=gain_doubt(loaded, context))

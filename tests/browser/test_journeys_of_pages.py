@@ -16,7 +16,7 @@ pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not i
 from app.answers.optimize.headline import schedule_words
 from app.cli.main import main
 from app.dashboard.controls.bar import AS_SOLD
-from app.dashboard.wording import SERVER_FOLD, TITLES
+from app.dashboard.wording import FOLD, SERVER_FOLD, TITLES
 from app.render.charts.charts import digits
 from costmodel.optimizers.recommend import DEFAULT_BATCHES
 from tests.app.dashboard.test_server import AFTER, BEFORE
@@ -74,6 +74,17 @@ def test_the_cheapest_of_eight_devices_for_20_requests_a_second(asked, capsys):
     assert (
         f"{best['devices']} × {best['device']}" in page.locator("[data-part=behind]").inner_text()
     )
+
+
+def test_another_page_begins_with_its_fold_closed(asked):
+    """A fold that stayed open in the browser alone would have nothing in it."""
+    page = asked("page=map&method=eagle-3&batch=8")
+    unfolded(page)
+    for title in ("Trace lab", "Break-even map"):
+        turned_to(page, title)
+        fold = page.get_by_test_id("stExpander").filter(has_text=FOLD).locator("details")
+        assert fold.get_attribute("open") is None
+        assert unfolded(page).locator("[data-part=notes]").count() == 1
 
 
 def test_two_recordings_are_compared(asked, capsys):

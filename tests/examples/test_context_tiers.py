@@ -48,9 +48,9 @@ def test_a_recording_answers_by_context(user, falling):
     (shared,) = own["context_schedules"]
     lost = {row["context"]: row["loss_ratio"] for row in shared["contexts"]}
     assert lost[16384] > 0.03 > lost[4096], "what engines without a key for the context give away"
-    said = " ".join(user(f"{line} --by-context").out.split())
+    said = " ".join(user(f"{line} --by-context --explain").out.split())
     assert re.search(r"replayed by context: chain:8 emits 4\.\d+ at 1,024; .* at 16,384", said)
-    assert "as engines choose K by batch alone" in said
+    assert "as engines choose by batch alone" in said
 
 
 def test_without_positions_it_says_what_is_needed(user):

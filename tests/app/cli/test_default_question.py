@@ -74,7 +74,7 @@ def test_the_first_table_has_one_row_a_batch_in_plain_numbers(rooftree, tmp_path
     assert [int(line.split()[0]) for line in table] == [1, 2, 4, 8, 16, 32, 64, 128, 256]
     assert max(map(len, lines[: lines.index(table[-1]) + 1])) <= 100
     assert not re.search(r"\d[eE][+-]?\d", "\n".join(table))
-    assert "1,240" in out and "14,530" in out
+    assert "1,257" in out and "14,664" in out
     assert not any(line.split()[1] == "off" for line in table)
     explained = rooftree("optimize", "--explain", "--out", tmp_path).out.splitlines()
     for name in ("eagle-3", "llama-3.2-1b", "n-gram"):

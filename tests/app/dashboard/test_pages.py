@@ -128,7 +128,8 @@ def opened(**query):
     app = testing.AppTest.from_file(str(SCRIPT), default_timeout=PATIENCE_S)
     for name, value in query.items():
         app.query_params[name] = str(value)
-    app.session_state["fold"] = True  # the fold, behind which answers are told, too
+    for page in PAGES:  # the fold, behind which answers are told, too
+        app.session_state[f"fold-{page}"] = True
     return app.run()
 
 
@@ -548,7 +549,7 @@ def test_what_is_behind_the_closed_fold_is_neither_computed_nor_sent(monkeypatch
     app = opened(page="run")
     assert asked and "notes" in boards(app)
     asked.clear()
-    app.session_state["fold"] = False
+    app.session_state["fold-run"] = False
     assert is_calm(app.run())
     assert not asked and {"words", "charts", "rest"} == set(boards(app))
 

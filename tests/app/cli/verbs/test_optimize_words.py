@@ -167,3 +167,14 @@ def test_a_steady_batch_says_so_and_its_command_shows_what_users_see_of_a_load(r
     assert "autoregressive" in served.out and served.out.splitlines()[0].endswith("4 users")
     alone = ("--batch", "4", "--out", tmp_path / "a.json", "--explain")
     assert "`rooftree simulate`" in rooftree("optimize", *words, "eagle-3:0.7,0.5,0.4", *alone).out
+
+
+def test_a_drafter_that_memory_never_holds_leaves_plain_decoding(rooftree, tmp_path):
+    """One token a pass fits, and no schedule of chains does, as it keeps the drafter loaded."""
+    words = (
+        "optimize --model glm-4.5-air --device h100-sxm --dtype fp4 --kv-dtype fp8 --context 1024"
+        " --method blockwise-parallel-decoding --acceptance 0.45 --batch 31 --draft-tokens 4"
+    )
+    answer = rooftree(*words.split(), "--tree-nodes", "0", "--out", tmp_path, "--json").answer
+    (choice,) = answer["choices"]
+    assert choice["topology"] == "off" and not answer["schedules"]
