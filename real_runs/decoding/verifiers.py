@@ -246,7 +246,8 @@ def block_probabilities(
     for length in range(1, len(tokens)):
         mass = float(np.maximum(ratios[length] * targets[length] - drafters[length], 0.0).sum())
         # nothing left over and r = 1 means p = q there: a longer prefix passes for certain
-        passing.append(mass / (mass + 1 - ratios[length]) if mass or ratios[length] < 1 else 1.0)
+        cut = 1 - ratios[length]  # first, as rounding would lose a small mass beside 1
+        passing.append(mass / (mass + cut) if mass or cut else 1.0)
     return np.asarray([*passing, *ratios[len(tokens) :][: len(tokens)]]), np.asarray(ratios)
 
 

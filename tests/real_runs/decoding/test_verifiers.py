@@ -323,6 +323,15 @@ def test_the_best_of_several_chains_keeps_the_joint_distribution(data, length, c
         assert kept == pytest.approx(block_outcome(target, drafter, length)[1])
 
 
+def test_a_mass_that_rounding_alone_leaves_passes_for_certain():
+    """Equal rows whose difference is a rounding error, beside a ratio of 1."""
+    drafter = np.array([5 / 17, 9 / 17, 3 / 17])
+    target = drafter.copy()
+    target[1] = np.nextafter(drafter[1], 1.0)
+    passing, ratios = block_probabilities([drafter, target, target], [drafter, drafter], [1, 1])
+    assert ratios[1] == 1.0 and passing[0] == 1.0
+
+
 def test_two_chains_keep_more_than_one_and_must_be_judged_by_their_own_law():
     generator = np.random.default_rng(6)
     prefixes = [tokens for depth in range(3) for tokens in product(range(V), repeat=depth)]
