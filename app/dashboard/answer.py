@@ -88,7 +88,7 @@ class HowSure:
         verdict: in a word or two.
         colour: of its chip: green, orange or red.
         brief: how far off predictions were of the nearest runs, without a full stop.
-        sentence: why, with these runs and their sources, likewise; behind a fold.
+        sentence: why, with these runs and their sources, without a full stop; behind a fold.
         more: what the page that says more is called.
         address: of that page, relative to the page.
     """

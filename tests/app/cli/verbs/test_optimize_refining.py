@@ -295,34 +295,24 @@ def test_masked_blocks_need_a_confidence_trace_and_their_options_a_method(
 
 
 def test_python_asks_the_same_search(traces):
-    found = python_door.optimize(
-        model="llama-3.1-8b",
-        device="h100-sxm",
-        method="fast-dllm",
-        trace=[str(each) for each in traces],
-        batch=[1],
-        context=200,
-        commit="threshold:0.5,0.9",
-        block=[8, 16],
-        quality_floor=0.5,
-    )
+    asked = {
+        "model": "llama-3.1-8b",
+        "device": "h100-sxm",
+        "method": "fast-dllm",
+        "trace": [str(each) for each in traces],
+        "batch": [1],
+        "context": 200,
+        "commit": "threshold:0.5,0.9",
+        "block": [8, 16],
+        "quality_floor": 0.5,
+    }
+    found = python_door.optimize(**asked)
     frame = found.to_frame()
     assert len(frame) == 2 * 2 * 2 and {"agreement", "tokens_per_s", "speedup"} <= set(
         frame.columns
     )
     assert "twin" in repr(found) and found.plot().data
     rate = float(frame["tokens_per_s"].median())
-    within = python_door.optimize(
-        model="llama-3.1-8b",
-        device="h100-sxm",
-        method="fast-dllm",
-        trace=[str(each) for each in traces],
-        batch=[1],
-        context=200,
-        commit="threshold:0.5,0.9",
-        block=[8, 16],
-        quality_floor=0.5,
-        slo_tpot=1e3 / rate,
-    ).to_frame()
+    within = python_door.optimize(**asked, slo_tpot=1e3 / rate).to_frame()
     able = frame["tokens_per_s"][frame["tokens_per_s"] >= rate]
     assert sorted(within["tokens_per_s"].dropna()) == pytest.approx(sorted(able))
